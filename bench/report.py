@@ -1,0 +1,162 @@
+"""Tables and bars from the JSON of a benchmark suite."""
+
+import math
+import statistics
+
+
+class Results:
+    """Cases by (mask, N, variant, pass), from names `<suite>/<mask>/N:<N>/<variant>/<pass>`. Times in ms."""
+
+    def __init__(self, data):
+        self.context = data["context"]
+        self.cases, self.errors = {}, []
+        for item in data["benchmarks"]:
+            _, mask, nodes, variant, kind = item["name"].split("/")
+            if item.get("error_occurred"):
+                self.errors.append(f"{item['name']}: {item['error_message']}")
+            else:
+                self.cases[mask, int(nodes.removeprefix("N:")), variant, kind] = item
+
+    def column(self, index):
+        """The distinct values of one part of the key, in the order of the run."""
+        return list(dict.fromkeys(key[index] for key in self.cases))
+
+    def time(self, *key):
+        item = self.cases.get(key)
+        return item and item["real_time"]
+
+    def peak(self, *key):
+        item = self.cases.get(key)
+        return item and item["peak_bytes"]
+
+
+def human_bytes(count):
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.2f} GiB"
+
+
+def print_table(rows):
+    """Columns as wide as they must be, the first on the left, the others on the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
+        print("  ".join(cells).rstrip())
+    print()
+
+
+def print_times(results, mask, kind, reference):
+    """Per N and variant: median ms, ± half the spread, the ratio against the reference variant."""
+    variants = [v for v in results.column(2) if any(key[0] == mask and key[2:] == (v, kind) for key in results.cases)]
+    sizes = [n for n in results.column(1) if any(key[0] == mask and key[1] == n and key[3] == kind for key in results.cases)]
+    times, peaks = [["N", *variants]], [["N", *variants]]
+    for n in sizes:
+        base = results.time(mask, n, reference, kind)
+        time_row, peak_row = [str(n)], [str(n)]
+        for variant in variants:
+            item = results.cases.get((mask, n, variant, kind))
+            if not item:
+                time_row.append("–")
+                peak_row.append("–")
+                continue
+            ratio = f" {item['real_time'] / base:6.3g}×" if base else ""
+            time_row.append(f"{item['real_time']:.4g} ±{50 * item['spread']:.0f}%{ratio}")
+            peak_row.append(human_bytes(item["peak_bytes"]))
+        times.append(time_row)
+        peaks.append(peak_row)
+    print(f"{mask}, {kind}: ms, ± half the spread, time over that of `{reference}`")
+    print_table(times)
+    print(f"{mask}, {kind}: peak memory of a call, output included")
+    print_table(peaks)
+
+
+class Bars:
+    """Requirements on measured figures; one whose cases were not run is skipped."""
+
+    def __init__(self):
+        self.rows, self.passed = [["bar", "measured", "wanted", ""]], True
+
+    def check(self, what, value, wanted, at_least):
+        if value is None:
+            self.rows.append([what, "–", "", "skipped"])
+            return
+        good = value >= wanted if at_least else value <= wanted
+        self.passed &= good
+        self.rows.append([what, f"{value:.3g}", f"{'≥' if at_least else '≤'} {wanted:g}", "pass" if good else "FAIL"])
+
+
+def ratio(above, below):
+    return above / below if above and below else None
+
+
+def slope(first, last, growth):
+    return math.log(last / first) / math.log(growth) if first and last else None
+
+
+def attention_bars(results):
+    bars, mask, n, far = Bars(), "series3", 16384, 262144
+
+    def time(variant, kind="forward", nodes=n):
+        return results.time(mask, nodes, variant, kind)
+
+    for baseline, wanted in (("torch_sddmm", 4), ("torch_algorithm1", 150), ("torch_sdpa", 200), ("torch_linear", 1.8)):
+        bars.check(f"N = {n}: {baseline} / sparse, forward", ratio(time(baseline), time("sparse")), wanted, True)
+    bars.check(f"N = {n}: torch_algorithm1 / features, forward", ratio(time("torch_algorithm1"), time("features")), 4, True)
+    bars.check(f"N = {n}: sparse, forward_backward / forward", ratio(time("sparse", "forward_backward"), time("sparse")), 4, False)
+    bars.check(f"sparse, slope of time, N = {n} to {far}", slope(time("sparse"), time("sparse", nodes=far), far / n), 1.05, False)
+    peaks = [results.peak(mask, nodes, "sparse", "forward") for nodes in (n, far)]
+    bars.check(f"sparse, slope of peak_bytes, N = {n} to {far}", slope(*peaks, far / n), 1.05, False)
+    # The call, its plan and the clock all take microseconds here: the margin is for noise.
+    bars.check("N = 256: planned / dense, forward", ratio(time("planned", nodes=256), time("dense", nodes=256)), 1.05, False)
+    return bars
+
+
+def planner_bars(results):
+    """Prints estimates against times, and holds the chosen route's time against the best."""
+    by_point, off = {}, {}
+    for (mask, nodes, variant, _), item in results.cases.items():
+        by_point.setdefault((nodes, mask), {})[variant] = item
+        off.setdefault(variant, []).append((item["real_time"] / item["estimate_ms"], nodes, mask))
+    routes = results.column(2)
+    rows, worst = [["N, mask", *routes, "chosen", "chosen / best"]], None
+    for (nodes, mask), items in by_point.items():
+        cells = [f"{items[r]['real_time']:.3g} ({items[r]['estimate_ms']:.3g})" if r in items else "–" for r in routes]
+        chosen = next((r for r in items if items[r]["chosen"]), None)
+        loss = items[chosen]["real_time"] / min(i["real_time"] for i in items.values()) if chosen else None
+        worst = max(worst or 0, loss) if loss else worst
+        rows.append([f"{nodes} {mask}", *cells, chosen or "–", f"{loss:.2f}" if loss else "–"])
+    print("ms measured (estimated)")
+    print_table(rows)
+    print("measured / estimated per route: multiply the route's constants by the median to centre it")
+    table = [["route", "median", "least", "at", "most", "at"]]
+    for route, values in off.items():
+        (low, *low_at), (high, *high_at) = min(values), max(values)
+        median = statistics.median(value for value, *_ in values)
+        table.append([route, f"{median:.2f}", f"{low:.2f}", " ".join(map(str, low_at)), f"{high:.2f}", " ".join(map(str, high_at))])
+    print_table(table)
+    bars = Bars()
+    bars.check("worst chosen / best over the grid", worst, 1.5, False)
+    return bars
+
+
+def print_suite(name, data):
+    """Prints a suite's tables; False where a case failed or a bar is missed."""
+    results = Results(data)
+    context = results.context
+    # A load above the number of threads at the start says that other programs were measured too.
+    parts = {"cpu": "", "threads": "threads ", "torch": "torch ", "git": "version ", "date": "", "load_avg": "load "}
+    print(f"\n{name}: " + ", ".join(prefix + str(context[key]) for key, prefix in parts.items() if key in context) + "\n")
+    if name == "planner":
+        bars = planner_bars(results)
+    else:
+        for mask in results.column(0):
+            for kind in results.column(3):
+                print_times(results, mask, kind, "sparse")
+        bars = attention_bars(results) if name == "attention" else Bars()
+    if len(bars.rows) > 1:
+        print_table(bars.rows)
+    for error in results.errors:
+        print(f"error: {error}")
+    return bars.passed and not results.errors

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "harness.h"
+#include "topomask/sparse.h"
+
+// What a user of torch alone would write, in the best form found; each is measured beside the library.
+// q, k [N, m] are features already, v [N, d]; float32.
+namespace topomask::bench {
+
+/// A mask as torch's sparse CSR tensors, made once. int32 indices: torch's MKL wants them and would convert int64 at
+/// each call.
+struct CsrMask {
+  explicit CsrMask(const SparseMatrix& matrix);
+
+  int64_t nodes;
+  at::Tensor matrix;   ///< M
+  at::Tensor pattern;  ///< zeros where M has entries
+  at::Tensor transposed_offsets, transposed_columns, transposed_index;
+
+  /// (the matrix on M's pattern with these values)ᵀ
+  at::Tensor transposed(const at::Tensor& values) const;
+};
+
+/// D⁻¹(M ⊙ QKᵀ)V by `sampled_addmm` on the pattern and one CSR product with [V, 1].
+at::Tensor sddmm_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask);
+/// The output and ∂/∂q, ∂/∂k, ∂/∂v, written out with the same two operations: autograd through a CSR product whose
+/// sparse side needs a gradient goes through a dense N×N matrix (200 times slower at N = 16 384).
+Tensors sddmm_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& grad,
+                        const CsrMask& mask);
+
+/// Algorithm 1 of Reid et al. (2024) with Φ₁ = M, Φ₂ = I: the CSR product of M with the rows φ(k_j) ⊗ (v_j, 1), then
+/// the contraction with φ(q_i). Over slices of features small enough that malloc reuses their memory, twice as fast as
+/// all at once. Differentiable.
+at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask);
+
+/// The additive mask of `sdpa`: log M, −inf where M has no entry. [N, N].
+at::Tensor dense_log_mask(const SparseMatrix& matrix);
+/// Softmax attention with a dense additive mask. Differentiable.
+at::Tensor sdpa(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& log_mask);
+
+/// Linear attention without a mask. Differentiable.
+at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+}  // namespace topomask::bench

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "topomask/graph.h"
+
+namespace topomask {
+
+/// Limits that hold before memory is taken: a header that promises more is an error, not an allocation.
+struct ReadLimits {
+  int64_t max_nodes = int64_t{1} << 31;     ///< exclusive
+  int64_t max_edges = int64_t{1} << 33;     ///< edges as the file lists them, duplicates included
+  int64_t max_isolated = int64_t{1} << 24;  ///< N − 2E at most, where nodes cost no bytes (SNAP, Matrix Market, npz)
+};
+
+struct ReadOptions {
+  bool directed = false;  ///< SNAP and npz only: METIS is undirected, Matrix Market says it in its header
+  Duplicates duplicates = Duplicates::first;
+  SelfLoops self_loops = SelfLoops::keep;
+  ReadLimits limits = {};
+  at::ScalarType weight_dtype = at::kFloat;  ///< text formats, float32 or float64; npz keeps the dtype of its array
+};
+
+// The text formats are read plain or gzip, told by content, and written gzip where the path ends in .gz. Line ends may
+// be \n or \r\n; empty lines, blanks at the end of a line and a missing last line break are fine. Memory grows with the
+// edges read, never with what a header promises or how long a line is. Errors name the file, and the line or array
+// where there is one. Writers give each undirected edge once, weights only where one is not 1, with the digits that
+// read back as the same number; the file appears under its name when it is whole, or not at all. Weights that are not
+// finite are refused.
+
+/// SNAP edge list: one `source target [weight]` per line, blanks between, `#` starts a comment line. Either every edge
+/// has a weight or none. Node ids are 0-based; N = largest id + 1, or the `Nodes: N` of a header comment if that is
+/// larger. A file without edges is a graph of that many isolated nodes; one without even a comment is an error, as a
+/// failed copy is.
+Graph read_snap(const std::string& path, const ReadOptions& options = {});
+void write_snap(const Graph& graph, const std::string& path);  ///< with a `Nodes: N` comment; directedness is not kept
+
+/// METIS graph file: header `N E [fmt [ncon]]`, then the 1-based neighbours of each node on a line of its own; edge
+/// weights (positive integers) read, node weights and sizes skipped; `%` starts a comment line. Each edge must stand at
+/// both ends with one weight; self-loops are refused. An edge listed twice at both ends is a duplicate.
+Graph read_metis(const std::string& path, const ReadOptions& options = {});
+void write_metis(const Graph& graph,
+                 const std::string& path);  ///< undirected, loop-free, weights positive integers or all 1
+
+/// Matrix Market coordinate file, `real`, `integer` or `pattern`, `general` (directed) or `symmetric` (undirected, each
+/// edge in one triangle), square. Entry (i, j) is the edge i → j.
+Graph read_matrix_market(const std::string& path, const ReadOptions& options = {});
+void write_matrix_market(const Graph& graph, const std::string& path);
+
+/// NumPy archive with integer arrays `src`, `dst` [E], optional float32 or float64 `weight` [E], optional integer
+/// scalar `num_nodes` (otherwise N = largest id + 1). Stored or deflated members, little-endian; other arrays are
+/// ignored.
+Graph read_npz(const std::string& path, const ReadOptions& options = {});
+void write_npz(const Graph& graph, const std::string& path);  ///< stored, int32 ids; `weight` unless float32 and all 1
+
+/// By extension, in either case: .txt .edges .el (SNAP), .graph .metis (METIS), .mtx (Matrix Market), each with or
+/// without .gz; .npz.
+Graph read_graph(const std::string& path, const ReadOptions& options = {});
+
+}  // namespace topomask

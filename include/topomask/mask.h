@@ -1,0 +1,96 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topomask/sparse.h"
+
+namespace topomask {
+
+/// One side of M = Φ₁Φ₂ᵀ: a sparse [N, r] matrix, or a dense tensor [N, r] or [H, N, r].
+struct Factor {
+  std::optional<SparseMatrix> sparse = {};
+  at::Tensor dense = {};
+};
+
+struct Factors {
+  Factor left;   ///< Φ₁
+  Factor right;  ///< Φ₂; both sides are sparse or both dense
+};
+
+/// What the planner knows of a mask without computing it; counts are per head.
+struct MaskCounts {
+  double operator_work = 0;                   ///< multiply-adds of M·x for one column x
+  std::optional<double> sparse_entries = {};  ///< nonzeros of M, where `sparse()` is offered; an estimate until built
+  std::optional<double> factor_entries = {};  ///< stored entries of Φ₁ and Φ₂ together, where `factors()` is offered
+  bool dense_factors = false;
+  double values_work = 0;  ///< multiply-adds to refresh the values of `sparse()` from the parameters, per call
+  double dense_work = 0;   ///< multiply-adds to make `dense()`, per call
+};
+
+class Mask;
+using MaskPtr = std::shared_ptr<const Mask>;
+
+/// A mask M ∈ R^{N×N} as a linear operator on node signals; one matrix, or one per head over a shared structure.
+///
+/// A new mask derives from this class and answers three questions about plain tensors: `apply` (M·X),
+/// `apply_transposed` (Mᵀ·X) and, where it has parameters, `parameter_gradients`. Everything else here is optional or
+/// follows from these. Shapes, batching, autograd, attention and planning are done once, outside. See
+/// docs/adding-a-mask.md.
+class Mask : public std::enable_shared_from_this<Mask> {
+ public:
+  virtual ~Mask() = default;
+
+  virtual std::string name() const = 0;
+  virtual int64_t size() const = 0;            ///< N
+  virtual int64_t heads() const { return 1; }  ///< H > 1: a matrix per head
+  /// float32 or float64: what M·X computes in. Empty: whatever X has.
+  virtual std::optional<at::ScalarType> dtype() const { return std::nullopt; }
+  virtual std::vector<at::Tensor> parameters() const { return {}; }
+  virtual MaskCounts counts() const = 0;
+
+  /// M·x and Mᵀ·x for x [..., N, C], or [..., H, N, C] where heads() = H > 1. Differentiable once, in x and every
+  /// parameter.
+  at::Tensor matmul(const at::Tensor& x) const;
+  at::Tensor matmul_transposed(const at::Tensor& x) const;
+
+  /// M itself, [N, N] or [H, N, N], differentiable. O(N²): for tests, pictures and the dense route.
+  virtual at::Tensor dense() const;
+
+  /// M as a sparse matrix whose values are differentiable in the parameters, where it has few nonzeros.
+  virtual std::optional<SparseMatrix> sparse() const { return std::nullopt; }
+
+  /// Φ₁, Φ₂ with M = Φ₁Φ₂ᵀ, differentiable in the parameters, where M has such a form.
+  /// By default a mask that is sparse offers Φ₁ = M, Φ₂ = I.
+  virtual std::optional<Factors> factors() const;
+
+  /// Multiply-adds of `masked_product` per head, where the mask has one of its own.
+  virtual std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const;
+
+  /// (M ⊙ A Bᵀ) C, with Mᵀ where `transposed`, for plain A, B [B, H, N, m] and C [B, H, N, d]: the operator route of a
+  /// mask that knows better than m·d columns of M·X (causal: chunks). The family is closed under differentiation in A,
+  /// B and C, so this is all it takes; only for masks without parameters.
+  virtual at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
+                                    bool transposed) const;
+
+  /// The same mask with parameters and constants in another precision. Differentiable in the parameters.
+  virtual MaskPtr to(at::ScalarType dtype) const = 0;
+
+  // The three questions. x and grad are plain contiguous tensors [B, H, N, C] with H = heads(), of the mask's dtype; no
+  // gradient is being recorded.
+  virtual at::Tensor apply(const at::Tensor& x) const = 0;
+  virtual at::Tensor apply_transposed(const at::Tensor& x) const = 0;
+  /// ∂⟨grad, M·x⟩/∂θ for each of parameters(), of the parameter's shape.
+  virtual std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const;
+
+ private:
+  mutable std::once_flag identity_once_;
+  mutable PatternPtr identity_;  // Φ₂ of the default factors, made once
+};
+
+}  // namespace topomask

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "topomask/graph.h"
+#include "topomask/mask.h"
+
+namespace topomask {
+
+/// M = 1: unmasked attention over N tokens. M·x is a sum over nodes; as factors, rank 1, which is linear attention.
+MaskPtr none_mask(int64_t nodes);
+
+/// M_ij = 1 for j ≤ i: attention over a sequence. Prefix sums; attention in chunks, O(N·(m+d)·chunk).
+MaskPtr causal_mask(int64_t nodes);
+
+/// M given whole: [N, N] or [H, N, N], float32 or float64; itself the parameter. O(N²) by name.
+MaskPtr dense_mask(const at::Tensor& matrix);
+
+/// M given by its nonzeros; the values are the parameter ([entries], or [H, entries] for a learnable bias per edge and
+/// head).
+MaskPtr sparse_mask(const SparseMatrix& matrix);
+
+/// M = A + I: each node attends to its neighbours and itself, as in graph attention networks (Veličković et al. 2018).
+/// Entries 1.
+MaskPtr neighbours_mask(const Graph& graph);
+
+}  // namespace topomask

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "topomask/graph.h"
+#include "topomask/mask.h"
+
+namespace topomask {
+
+struct PowerSeriesOptions {
+  /// The explicit K-hop form is offered to the planner only while it holds at most this many entries.
+  int64_t max_sparse_entries = int64_t{1} << 28;
+};
+
+/// M_α = Σ_{k<K} α_k W^k, exact (equation 4 of Reid et al. 2024, truncated), W the weighted adjacency of the graph.
+///
+/// alpha [K], or [H, K] for a series per head; float32 or float64, the dtype of the graph's weights; learnable.
+/// Operator: Horner, (K−1)·|W| multiply-adds per column. Sparse: the K-hop neighbourhood as one pattern shared by all
+/// heads, built once on first use; its values Σ_k α_k (W^k)_e are refreshed from α at each call (K multiply-adds per
+/// entry) and kept while α does not change.
+MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const PowerSeriesOptions& options = {});
+
+}  // namespace topomask

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace topomask {
+
+/// Where the nonzeros of a [rows, cols] matrix are: CSR, immutable, shared between graphs, masks and heads.
+///
+/// Row i owns the entries offsets[i] … offsets[i+1]-1; `columns` are ascending and distinct inside a row. The transpose
+/// is made on first use and kept, so that a product with Mᵀ and every backward pass gather rows instead of scattering
+/// with atomics.
+class SparsePattern {
+ public:
+  /// offsets int64 [rows+1], columns int32 [entries], CPU and contiguous. Checks every bound: O(rows + entries).
+  SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at::Tensor columns);
+
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  int64_t entries() const { return columns_.size(0); }
+  const at::Tensor& offsets() const { return offsets_; }
+  const at::Tensor& columns() const { return columns_; }
+
+  /// CSR of the transpose. Entry e of the transpose is entry index[e] (int64) of this pattern.
+  struct Transposed {
+    at::Tensor offsets;
+    at::Tensor columns;
+    at::Tensor index;
+  };
+  const Transposed& transposed() const;
+
+ private:
+  int64_t rows_;
+  int64_t cols_;
+  at::Tensor offsets_;
+  at::Tensor columns_;
+  mutable std::once_flag transposed_once_;
+  mutable Transposed transposed_;
+};
+
+using PatternPtr = std::shared_ptr<const SparsePattern>;
+
+/// A sparse matrix, or one per head over a shared pattern.
+struct SparseMatrix {
+  PatternPtr pattern;
+  at::Tensor values;  ///< [entries], or [H, entries]; float32 or float64
+
+  int64_t heads() const { return values.dim() == 2 ? values.size(0) : 1; }
+  SparseMatrix transposed() const;  ///< a matrix of its own: values are gathered (differentiable)
+  at::Tensor dense() const;         ///< [rows, cols] or [H, rows, cols] (differentiable); for tests and the dense route
+};
+
+/// M·x for x [..., cols, C], or [..., H, cols, C] where M has H heads. Differentiable in values and x.
+/// Cost: entries·C multiply-adds per slice. Deterministic for any number of threads.
+at::Tensor matmul(const SparseMatrix& matrix, const at::Tensor& x);
+
+/// Mᵀ·x for x [..., rows, C], through the transposed pattern: no atomics.
+at::Tensor matmul_transposed(const SparseMatrix& matrix, const at::Tensor& x);
+
+}  // namespace topomask

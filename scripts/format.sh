@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Formats every C++ and CUDA file in place; with --check only says which differ, and fails where any does.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly wanted=14
+clang_format=$(command -v "clang-format-$wanted" || command -v clang-format)
+if ! "$clang_format" --version | grep -q "version $wanted\."; then
+  echo "format.sh: the tree is formatted with clang-format $wanted; another version may differ:" >&2
+  "$clang_format" --version >&2
+fi
+
+options=(-i)
+[[ ${1:-} == --check ]] && options=(--dry-run --Werror)
+
+folders=()
+for folder in include src apps tests bench examples; do
+  [[ -d $folder ]] && folders+=("$folder")
+done
+find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+  xargs -0 -r "$clang_format" --style=file "${options[@]}"

@@ -1,0 +1,52 @@
+#include "topomask/attention.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "attention/inputs.h"
+#include "attention/routes.h"
+
+namespace topomask {
+namespace {
+
+at::Tensor run(Route route, const Problem& problem) {
+  switch (route) {
+    case Route::dense:
+      return dense_route(problem);
+    case Route::sparse:
+      return sparse_route(problem);
+    case Route::features:
+      return features_route(problem);
+    case Route::operator_:
+      return operator_route(problem);
+    case Route::automatic:
+      break;
+  }
+  TORCH_INTERNAL_ASSERT(false, "no route");
+}
+
+}  // namespace
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
+                     const AttentionOptions& options) {
+  const Inputs inputs("attention", q, k, v, mask, options.eps);
+  const at::Tensor features_q = options.features.queries(inputs.q), features_k = options.features.keys(inputs.k);
+  const Problem problem{inputs.dims.fold(features_q), inputs.dims.fold(features_k), inputs.dims.fold(inputs.v), mask,
+                        options.eps};
+  if (problem.v.numel() == 0) return at::zeros_like(v);
+  const Route route = options.route != Route::automatic
+                          ? options.route
+                          : plan_attention(*mask, inputs.workload(problem.q.size(-1)), options.memory_budget).route;
+  return inputs.dims.unfold(run(route, problem));
+}
+
+Plan explain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
+             const AttentionOptions& options) {
+  const Inputs inputs("explain", q, k, v, mask, options.eps);
+  const at::NoGradGuard no_grad;
+  // One row tells how many features the map makes.
+  const at::Tensor row = inputs.q.narrow(-2, 0, std::min<int64_t>(1, inputs.q.size(-2)));
+  return plan_attention(*mask, inputs.workload(options.features(row).size(-1)), options.memory_budget);
+}
+
+}  // namespace topomask

@@ -1,0 +1,78 @@
+#include "attention/cost_model.h"
+
+#include <algorithm>
+
+namespace topomask {
+namespace {
+
+// Nanoseconds on one core (AVX-512, float32) per unit named. Only their ratios decide between routes.
+constexpr double kGemm = 0.025;        // multiply-add inside a large matrix product
+constexpr double kPass = 0.25;         // element written or rescaled in a matrix that misses the cache
+constexpr double kSparse = 0.045;      // multiply-add of the sparse attention kernel
+constexpr double kEntry = 1.0;         // entry visited by it
+constexpr double kFactored = 0.045;    // multiply-add of the factored kernel
+constexpr double kColumns = 0.12;      // multiply-add of M·X on a slice of columns
+constexpr double kCall = 12e3;         // one call of a fused kernel
+constexpr double kOperations = 40e3;   // a route made of a dozen tensor operations
+constexpr int64_t kSliceFeatures = 8;  // of the operator route
+
+RouteEstimate estimate(Route route, const Workload& w, double parallel_ns, double serial_ns, double elements) {
+  const double wide = w.element_size == 8 ? 2.0 : 1.0;  // half as many lanes, twice the bytes
+  return {.route = route,
+          .available = true,
+          .seconds = 1e-9 * (wide * parallel_ns / std::max(w.threads, 1) + serial_ns),
+          .bytes = elements * static_cast<double>(w.element_size)};
+}
+
+RouteEstimate unavailable(Route route, const char* reason) {
+  return {.route = route, .reason = reason};
+}
+
+}  // namespace
+
+RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& w) {
+  const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
+  const double products = slices * n * n * static_cast<double>(w.features + w.value_dim) * kGemm;
+  const double passes = slices * n * n * 3 * kPass;
+  const double making = static_cast<double>(w.heads) * counts.dense_work * kPass;
+  return estimate(Route::dense, w, products + passes + making, kOperations,
+                  (2 * slices + static_cast<double>(w.heads)) * n * n);
+}
+
+RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& w) {
+  if (!counts.sparse_entries) return unavailable(Route::sparse, "M has no sparse form");
+  const double entries = *counts.sparse_entries, slices = static_cast<double>(w.slices);
+  const double kernel = slices * entries * (static_cast<double>(w.features + w.value_dim) * kSparse + kEntry);
+  const double values = static_cast<double>(w.heads) * counts.values_work * kPass;
+  return estimate(Route::sparse, w, kernel + values, kCall,
+                  static_cast<double>(w.heads) * entries + slices * static_cast<double>(w.nodes));
+}
+
+RouteEstimate estimate_features(const MaskCounts& counts, const Workload& w) {
+  if (!counts.factor_entries) return unavailable(Route::features, "M has no factors");
+  const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
+  const auto m = static_cast<double>(w.features), columns = static_cast<double>(w.value_dim + 1);
+  if (counts.dense_factors) {
+    const double passes = slices * *counts.factor_entries * (m + columns) * kPass;
+    return estimate(Route::features, w, slices * *counts.factor_entries * m * columns * kGemm + passes, kOperations,
+                    slices * n * (m + 2 * columns));
+  }
+  const double kernel = slices * *counts.factor_entries * m * columns * kFactored;
+  const double values = static_cast<double>(w.heads) * counts.values_work * kPass;
+  return estimate(Route::features, w, kernel + values, kOperations, slices * n * 4 * columns);
+}
+
+RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& w) {
+  const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
+  const auto m = static_cast<double>(w.features), columns = static_cast<double>(w.value_dim + 1);
+  if (const auto work = mask.masked_product_work(w.features, w.value_dim + 1)) {
+    return estimate(Route::operator_, w, slices * (*work * kGemm + n * 4 * (m + columns) * kPass), kOperations,
+                    slices * n * 4 * (m + columns));
+  }
+  const double per_column = counts.operator_work * kColumns + n * 3 * kPass;
+  const double calls = static_cast<double>((w.features + kSliceFeatures - 1) / kSliceFeatures);
+  return estimate(Route::operator_, w, slices * m * columns * per_column, calls * kOperations,
+                  slices * n * columns * (2.0 * kSliceFeatures + 2));
+}
+
+}  // namespace topomask

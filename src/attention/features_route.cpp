@@ -1,0 +1,76 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "attention/ops.h"
+#include "attention/routes.h"
+#include "core/checks.h"
+
+namespace topomask {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Column a of a factor [N, r] or [H, N, r], as [N, 1] or [H, N, 1].
+at::Tensor column(const at::Tensor& factor, int64_t a) {
+  return factor.narrow(-1, a, 1);
+}
+
+/// Σ over everything but the factor's own dimensions.
+at::Tensor reduce_to_column(const at::Tensor& per_node, const at::Tensor& factor) {
+  const at::Tensor summed = per_node.sum(0);  // [H, N, 1]
+  return factor.dim() == 3 ? summed : summed.sum(0);
+}
+
+/// (M ⊙ q kᵀ) v for M = Φ₁Φ₂ᵀ with dense factors of rank r: one unmasked linear attention per feature, r·N·m·d in all,
+/// and O(N·m) memory: the backward pass computes each feature's terms again.
+struct DenseFactorProduct : torch::autograd::Function<DenseFactorProduct> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& left, const at::Tensor& right) {
+    ctx->save_for_backward({q, k, v, left, right});
+    at::Tensor out = at::zeros_like(v);
+    for (int64_t a = 0; a < left.size(-1); ++a) {
+      const at::Tensor state = at::matmul((k * column(right, a)).mT(), v);
+      out += at::matmul(q * column(left, a), state);
+    }
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &left = saved[3], &right = saved[4], &g = grads[0];
+    at::Tensor dq = at::zeros_like(q), dk = at::zeros_like(k), dv = at::zeros_like(v);
+    at::Tensor dleft = at::zeros_like(left), dright = at::zeros_like(right);
+    for (int64_t a = 0; a < left.size(-1); ++a) {
+      const at::Tensor qa = q * column(left, a), ka = k * column(right, a);
+      const at::Tensor dqa = at::matmul(g, at::matmul(ka.mT(), v).mT());
+      const at::Tensor dstate = at::matmul(qa.mT(), g);
+      const at::Tensor dka = at::matmul(v, dstate.mT());
+      dq.addcmul_(dqa, column(left, a).expand_as(dqa));
+      dk.addcmul_(dka, column(right, a).expand_as(dka));
+      dv += at::matmul(ka, dstate);
+      column(dleft, a).copy_(reduce_to_column((dqa * q).sum(-1, true), left));
+      column(dright, a).copy_(reduce_to_column((dka * k).sum(-1, true), right));
+    }
+    return {dq, dk, dv, dleft, dright};
+  }
+};
+
+}  // namespace
+
+at::Tensor features_route(const Problem& problem) {
+  const auto factors = problem.mask->factors();
+  TORCH_CHECK(factors, "attention: route must be one the mask offers, got features for mask ", problem.mask->name());
+  if (factors->left.sparse) {
+    const auto [numerator, denominator] =
+        factored_product(problem.q, problem.k, problem.v, *factors->left.sparse, *factors->right.sparse);
+    return normalise(numerator, denominator, problem.eps).to(problem.v.scalar_type());
+  }
+  const at::ScalarType type = accumulation_type(problem.q.scalar_type());
+  const at::Tensor product =
+      DenseFactorProduct::apply(problem.q.to(type), problem.k.to(type), with_ones_column(problem.v),
+                                factors->left.dense.to(type), factors->right.dense.to(type));
+  return normalise_joint(product, problem.eps, problem.v.scalar_type());
+}
+
+}  // namespace topomask

@@ -1,0 +1,54 @@
+#include "attention/inputs.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+
+#include "core/checks.h"
+
+namespace topomask {
+namespace {
+
+at::Tensor autocast(const at::Tensor& x) {
+  if (!x.defined() || !at::autocast::is_autocast_enabled(x.device().type())) return x;
+  const at::ScalarType type = x.scalar_type();
+  const bool eligible = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+  return eligible ? x.to(at::autocast::get_autocast_dtype(x.device().type())) : x;
+}
+
+LeadingDims checked_dims(const char* op, const at::Tensor& q, const MaskPtr& mask) {
+  TORCH_CHECK(mask != nullptr, op, ": mask must be given, got none; none_mask(N) is unmasked attention");
+  return LeadingDims(op, "q", q, mask->heads(), mask->size());
+}
+
+}  // namespace
+
+Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
+               const MaskPtr& mask, double eps)
+    : q(autocast(q_in)), k(autocast(k_in)), v(autocast(v_in)), dims(checked_dims(op, q, mask)) {
+  const at::ScalarType type = q.scalar_type();
+  TORCH_CHECK(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, op,
+              ": q must be Float, Double or BFloat16, got ", describe(q));
+  TORCH_CHECK(q.device().is_cpu(), op, ": q must be on cpu, got ", describe(q));
+  TORCH_CHECK(k.defined() && k.sizes() == q.sizes() && k.scalar_type() == type && k.device() == q.device(), op,
+              ": k must be like q, ", describe(q), ", got ", describe(k));
+  TORCH_CHECK(v.defined() && v.dim() == q.dim() && v.scalar_type() == type && v.device() == q.device() &&
+                  v.sizes().slice(0, v.dim() - 1) == q.sizes().slice(0, q.dim() - 1),
+              op, ": v must be like q, ", describe(q), ", but for its last dimension, got ", describe(v));
+  const auto mask_type = mask->dtype();
+  TORCH_CHECK(!mask_type || *mask_type == accumulation_type(type), op, ": mask must be ", accumulation_type(type),
+              " beside q in ", type, ", got ", *mask_type, "; mask->to(dtype) converts it");
+  TORCH_CHECK(eps > 0, op, ": eps must be > 0, got ", eps);
+}
+
+Workload Inputs::workload(int64_t features) const {
+  return {.slices = dims.batch() * dims.heads(),
+          .heads = dims.heads(),
+          .nodes = q.size(-2),
+          .features = features,
+          .value_dim = v.size(-1),
+          .element_size = static_cast<int64_t>(c10::elementSize(accumulation_type(q.scalar_type()))),
+          .threads = at::get_num_threads()};
+}
+
+}  // namespace topomask

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "core/shapes.h"
+#include "topomask/planner.h"
+
+namespace topomask {
+
+/// The checked arguments of an attention call; under autocast q, k, v come in its dtype.
+struct Inputs {
+  Inputs(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
+         double eps);
+
+  Workload workload(int64_t features) const;
+
+  at::Tensor q;
+  at::Tensor k;
+  at::Tensor v;
+  LeadingDims dims;
+};
+
+}  // namespace topomask

@@ -1,0 +1,117 @@
+#include "topomask/planner.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <iomanip>
+#include <ostream>
+#include <sstream>
+
+#include "attention/cost_model.h"
+
+namespace topomask {
+namespace {
+
+std::string seconds_text(double seconds) {
+  std::ostringstream out;
+  out << std::setprecision(3);
+  if (seconds < 1e-3)
+    out << seconds * 1e6 << " us";
+  else if (seconds < 1)
+    out << seconds * 1e3 << " ms";
+  else
+    out << seconds << " s";
+  return out.str();
+}
+
+std::string bytes_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) bytes /= 1024, ++unit;
+  std::ostringstream out;
+  out << std::setprecision(3) << bytes << ' ' << kUnits[unit];
+  return out.str();
+}
+
+/// Chooses the fastest available route inside the budget and says why, for it and against the others.
+void choose(Plan& plan) {
+  RouteEstimate* best = nullptr;
+  for (RouteEstimate& estimate : plan.estimates) {
+    if (!estimate.available) continue;
+    if (estimate.bytes > static_cast<double>(plan.memory_budget)) {
+      estimate.reason = "over the memory budget";
+      continue;
+    }
+    if (best == nullptr || estimate.seconds < best->seconds) best = &estimate;
+  }
+  if (best == nullptr) {
+    std::ostringstream table;
+    plan.reason = "no route fits the memory budget";
+    table << plan;
+    TORCH_CHECK(false, "attention: memory_budget must allow one route, got ", plan.memory_budget, " bytes\n",
+                table.str());
+  }
+  plan.route = best->route;
+  for (RouteEstimate& estimate : plan.estimates) {
+    if (&estimate == best || !estimate.available || !estimate.reason.empty()) continue;
+    std::ostringstream slower;
+    slower << std::setprecision(2) << estimate.seconds / best->seconds << "x the time";
+    estimate.reason = slower.str();
+  }
+  best->reason = "chosen";
+  plan.reason = std::string(to_string(best->route)) + " is estimated fastest within " +
+                bytes_text(static_cast<double>(plan.memory_budget));
+}
+
+}  // namespace
+
+const char* to_string(Route route) {
+  switch (route) {
+    case Route::automatic:
+      return "automatic";
+    case Route::dense:
+      return "dense";
+    case Route::sparse:
+      return "sparse";
+    case Route::features:
+      return "features";
+    case Route::operator_:
+      return "operator";
+  }
+  return "unknown";
+}
+
+Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_budget) {
+  const MaskCounts counts = mask.counts();
+  Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
+  plan.estimates = {estimate_dense(counts, workload), estimate_sparse(counts, workload),
+                    estimate_features(counts, workload), estimate_operator(mask, counts, workload)};
+  choose(plan);
+  return plan;
+}
+
+Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive, int64_t memory_budget) {
+  const MaskCounts counts = mask.counts();
+  Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
+  plan.estimates = {estimate_dense(counts, workload)};
+  if (!additive) plan.estimates.push_back(estimate_sparse(counts, workload));
+  choose(plan);
+  return plan;
+}
+
+std::ostream& operator<<(std::ostream& out, const Plan& plan) {
+  const Workload& w = plan.workload;
+  std::ostringstream table;
+  table << "mask " << plan.mask << ": N " << w.nodes << ", batch x heads " << w.slices << ", m " << w.features << ", d "
+        << w.value_dim << ", " << w.threads << (w.threads == 1 ? " thread\n" : " threads\n");
+  table << std::left << std::setw(10) << "route" << std::right << std::setw(10) << "time" << std::setw(12) << "memory"
+        << "  verdict\n";
+  for (const RouteEstimate& estimate : plan.estimates) {
+    table << std::left << std::setw(10) << to_string(estimate.route) << std::right << std::setw(10)
+          << (estimate.available ? seconds_text(estimate.seconds) : "-") << std::setw(12)
+          << (estimate.available ? bytes_text(estimate.bytes) : "-") << "  " << estimate.reason << '\n';
+  }
+  return out << table.str() << plan.reason << '\n';
+}
+
+}  // namespace topomask

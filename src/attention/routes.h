@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "topomask/mask.h"
+
+namespace topomask {
+
+/// Kernel attention with its shapes settled: features q, k [B, H, N, m] and values v [B, H, N, d] of one dtype, H the
+/// mask's.
+struct Problem {
+  at::Tensor q;
+  at::Tensor k;
+  at::Tensor v;
+  MaskPtr mask;
+  double eps = 1e-6;
+};
+
+// Each route returns [B, H, N, d] in the dtype of v, the same to rounding, differentiable in q, k, v and the mask's
+// parameters.
+at::Tensor dense_route(const Problem& problem);
+at::Tensor sparse_route(const Problem& problem);
+at::Tensor features_route(const Problem& problem);
+at::Tensor operator_route(const Problem& problem);
+
+/// numerator [B, H, N, d] / D with D the denominator [B, H, N] kept at least eps from zero, with its sign (0 counts as
+/// +).
+at::Tensor normalise(const at::Tensor& numerator, const at::Tensor& denominator, double eps);
+
+/// [v, 1] [B, H, N, d+1] in the accumulation type: one product then gives numerator and denominator.
+at::Tensor with_ones_column(const at::Tensor& v);
+
+/// normalise() of a product with [v, 1], back in `dtype`.
+at::Tensor normalise_joint(const at::Tensor& product, double eps, at::ScalarType dtype);
+
+}  // namespace topomask

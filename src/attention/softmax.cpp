@@ -1,0 +1,56 @@
+#include <ATen/ATen.h>
+
+#include "attention/inputs.h"
+#include "attention/ops.h"
+#include "attention/routes.h"
+#include "core/checks.h"
+#include "topomask/attention.h"
+
+namespace topomask {
+namespace {
+
+at::Tensor additive(const at::Tensor& scores, const at::Tensor& bias, const at::Tensor& v) {
+  return at::matmul(at::softmax(scores + bias, -1), v);
+}
+
+at::Tensor multiplicative(const at::Tensor& scores, const at::Tensor& mask, const at::Tensor& v, double eps) {
+  const at::Tensor present = scores.masked_fill(mask == 0, -std::numeric_limits<double>::infinity());
+  // A row without any entry has maximum -inf; any finite one gives it zeros.
+  const at::Tensor max = present.detach().amax(-1, true).nan_to_num(0.0, 0.0, 0.0);
+  const at::Tensor weights = at::exp(present - max) * mask;
+  return normalise(at::matmul(weights, v), weights.sum(-1), eps);
+}
+
+}  // namespace
+
+at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
+                             const SoftmaxOptions& options) {
+  const Inputs inputs("softmax_attention", q, k, v, mask, options.eps);
+  TORCH_CHECK(options.route == Route::automatic || options.route == Route::dense || options.route == Route::sparse,
+              "softmax_attention: route must be automatic, dense or sparse, got ", to_string(options.route));
+  TORCH_CHECK(options.mask == SoftmaxMask::multiplicative || options.route != Route::sparse,
+              "softmax_attention: route must be dense for an additive mask, where every pair attends, got sparse");
+  if (inputs.v.numel() == 0) return at::zeros_like(v);
+  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(q.size(-1), 1))));
+  Route route = options.route;
+  if (route == Route::automatic) {
+    route =
+        plan_softmax(*mask, inputs.workload(q.size(-1)), options.mask == SoftmaxMask::additive, options.memory_budget)
+            .route;
+  }
+  const at::Tensor fq = inputs.dims.fold(inputs.q), fk = inputs.dims.fold(inputs.k), fv = inputs.dims.fold(inputs.v);
+  if (route == Route::sparse) {
+    const auto matrix = mask->sparse();
+    TORCH_CHECK(matrix, "softmax_attention: route must be one the mask offers, got sparse for mask ", mask->name());
+    return inputs.dims.unfold(std::get<0>(sparse_softmax_attention(fq, fk, fv, *matrix, scale, options.eps)));
+  }
+  const at::ScalarType type = accumulation_type(inputs.q.scalar_type());
+  const at::Tensor scores = at::matmul(fq.to(type) * scale, fk.to(type).mT());
+  const at::Tensor matrix = mask->dense().to(type);
+  const at::Tensor out = options.mask == SoftmaxMask::additive
+                             ? additive(scores, matrix, fv.to(type))
+                             : multiplicative(scores, matrix, fv.to(type), options.eps);
+  return inputs.dims.unfold(out.to(inputs.v.scalar_type()));
+}
+
+}  // namespace topomask

@@ -1,0 +1,200 @@
+#include "attention/sparse_attention.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "attention/sparse_attention_kernel.h"
+#include "core/parallel.h"
+
+namespace topomask {
+
+namespace {
+
+/// Two scalars per entry wait between the passes of the backward: slices are taken in groups that fit, one at least.
+constexpr int64_t kScratchBytes = int64_t{64} << 20;
+
+/// An eps below the smallest normal number would let 1/D overflow.
+template <class T>
+T kernel_eps(double eps) {
+  return std::max(static_cast<T>(eps), std::numeric_limits<T>::min());
+}
+
+template <class T>
+void run_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& values,
+                 const PatternTensors& pattern, const AttentionRule& rule, const AttentionResult& result) {
+  const int64_t heads = q.size(1), rows = pattern.rows(), cols = pattern.cols();
+  const int64_t value_stride = values.size(0) == 1 ? 0 : values.size(1);
+  AttentionArgs<T> shared{};
+  shared.offsets = pattern.offsets.const_data_ptr<int64_t>();
+  shared.columns = pattern.columns.const_data_ptr<int32_t>();
+  shared.values = values.const_data_ptr<T>();
+  shared.q = q.const_data_ptr<T>();
+  shared.k = k.const_data_ptr<T>();
+  shared.v = v.const_data_ptr<T>();
+  shared.out = result.out.mutable_data_ptr<T>();
+  shared.row_max = rule.softmax ? result.row_max.mutable_data_ptr<T>() : nullptr;
+  shared.denominator = result.denominator.mutable_data_ptr<T>();
+  shared.features = q.size(3);
+  shared.value_dim = v.size(3);
+  shared.scale = static_cast<T>(rule.scale);
+  shared.eps = kernel_eps<T>(rule.eps);
+  const int64_t work = shared.features + shared.value_dim;
+  for_row_ranges(shared.offsets, rows, q.size(0) * heads, work, [&](int64_t slice, int64_t begin, int64_t end) {
+    RowBuffers<T> buffers(shared.offsets, begin, end, 1);
+    AttentionArgs<T> args = shared;
+    args.values += slice % heads * value_stride;
+    args.q += slice * rows * args.features;
+    args.k += slice * cols * args.features;
+    args.v += slice * cols * args.value_dim;
+    args.out += slice * rows * args.value_dim;
+    if (args.row_max) args.row_max += slice * rows;
+    args.denominator += slice * rows;
+    args.scores = buffers[0];
+    if (rule.softmax) {
+      sparse_softmax_attention_rows(args, begin, end);
+    } else {
+      sparse_attention_rows(args, begin, end);
+    }
+  });
+}
+
+template <class T>
+class Backward {
+ public:
+  Backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+           const at::Tensor& values, const PatternTensors& pattern, const AttentionResult& result,
+           const AttentionRule& rule, const AttentionGradients& grads)
+      : softmax_(rule.softmax),
+        slices_(q.size(0) * q.size(1)),
+        heads_(q.size(1)),
+        value_heads_(values.size(0)),
+        rows_(pattern.rows()),
+        cols_(pattern.cols()),
+        entries_(pattern.entries()) {
+    by_row_.offsets = pattern.offsets.const_data_ptr<int64_t>();
+    by_row_.columns = pattern.columns.const_data_ptr<int32_t>();
+    by_row_.values = values.const_data_ptr<T>();
+    by_row_.grad_out = grad_out.const_data_ptr<T>();
+    by_row_.q = q.const_data_ptr<T>();
+    by_row_.k = k.const_data_ptr<T>();
+    by_row_.v = v.const_data_ptr<T>();
+    by_row_.row_max = rule.softmax ? result.row_max.const_data_ptr<T>() : nullptr;
+    by_row_.denominator = result.denominator.const_data_ptr<T>();
+    by_row_.grad_q = grads.q.mutable_data_ptr<T>();
+    by_row_.grad_values = grads.values.defined() ? grads.values.mutable_data_ptr<T>() : nullptr;
+    by_row_.features = q.size(3);
+    by_row_.value_dim = v.size(3);
+    by_row_.scale = static_cast<T>(rule.scale);
+    by_row_.eps = kernel_eps<T>(rule.eps);
+    by_column_.t_offsets = pattern.t_offsets.const_data_ptr<int64_t>();
+    by_column_.t_columns = pattern.t_columns.const_data_ptr<int32_t>();
+    by_column_.t_index = pattern.t_index.const_data_ptr<int64_t>();
+    by_column_.grad_out = by_row_.grad_out;
+    by_column_.q = by_row_.q;
+    by_column_.grad_k = grads.k.mutable_data_ptr<T>();
+    by_column_.grad_v = grads.v.mutable_data_ptr<T>();
+    by_column_.features = q.size(3);
+    by_column_.value_dim = v.size(3);
+  }
+
+  void run(const at::TensorOptions& options) {
+    const int64_t slice_bytes = std::max<int64_t>(1, 2 * entries_ * static_cast<int64_t>(sizeof(T)));
+    const int64_t group = std::clamp<int64_t>(kScratchBytes / slice_bytes, 1, std::max<int64_t>(1, slices_));
+    const at::Tensor scratch = at::empty({group, entries_, 2}, options);
+    by_row_.entries = scratch.mutable_data_ptr<T>();
+    by_column_.entries = by_row_.entries;
+    for (int64_t first = 0; first < slices_; first += group) {
+      const int64_t last = std::min(slices_, first + group);
+      pass_over_rows(first, last);
+      pass_over_columns(first, last);
+    }
+  }
+
+ private:
+  /// A task owns its rows in every slice of the group: grad_values needs no atomics and its sums have one order.
+  void pass_over_rows(int64_t first, int64_t last) {
+    const int64_t work = (last - first) * (2 * by_row_.features + by_row_.value_dim);
+    for_row_ranges(by_row_.offsets, rows_, 1, work, [&](int64_t, int64_t begin, int64_t end) {
+      RowBuffers<T> buffers(by_row_.offsets, begin, end, 2);
+      for (int64_t slice = first; slice < last; ++slice) {
+        AttentionBackwardArgs<T> args = by_row_;
+        const int64_t head = value_heads_ == 1 ? 0 : slice % heads_;
+        args.values += head * entries_;
+        args.grad_out += slice * rows_ * args.value_dim;
+        args.q += slice * rows_ * args.features;
+        args.k += slice * cols_ * args.features;
+        args.v += slice * cols_ * args.value_dim;
+        if (args.row_max) args.row_max += slice * rows_;
+        args.denominator += slice * rows_;
+        args.grad_q += slice * rows_ * args.features;
+        if (args.grad_values) args.grad_values += head * entries_;
+        args.accumulate_values = slice >= value_heads_;
+        args.entries += (slice - first) * entries_ * 2;
+        args.scores = buffers[0];
+        args.products = buffers[1];
+        if (softmax_) {
+          sparse_softmax_attention_backward_rows(args, begin, end);
+        } else {
+          sparse_attention_backward_rows(args, begin, end);
+        }
+      }
+    });
+  }
+
+  void pass_over_columns(int64_t first, int64_t last) {
+    const int64_t work = by_column_.features + by_column_.value_dim;
+    for_row_ranges(by_column_.t_offsets, cols_, last - first, work, [&](int64_t place, int64_t begin, int64_t end) {
+      RowBuffers<T> buffers(by_column_.t_offsets, begin, end, 2);
+      const int64_t slice = first + place;
+      AttentionColumnArgs<T> args = by_column_;
+      args.entries += place * entries_ * 2;
+      args.grad_out += slice * rows_ * args.value_dim;
+      args.q += slice * rows_ * args.features;
+      args.grad_k += slice * cols_ * args.features;
+      args.grad_v += slice * cols_ * args.value_dim;
+      args.key_weights = buffers[0];
+      args.value_weights = buffers[1];
+      sparse_attention_backward_columns(args, begin, end);
+    });
+  }
+
+  bool softmax_;
+  int64_t slices_, heads_, value_heads_, rows_, cols_, entries_;
+  AttentionBackwardArgs<T> by_row_{};
+  AttentionColumnArgs<T> by_column_{};
+};
+
+}  // namespace
+
+AttentionResult sparse_attention_plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                       const at::Tensor& values, const PatternTensors& pattern,
+                                       const AttentionRule& rule) {
+  const int64_t batch = q.size(0), heads = q.size(1), rows = pattern.rows();
+  AttentionResult result;
+  result.out = at::empty({batch, heads, rows, v.size(3)}, v.options());
+  if (rule.softmax) result.row_max = at::empty({batch, heads, rows}, v.options());
+  result.denominator = at::empty({batch, heads, rows}, v.options());
+  if (q.scalar_type() == at::kFloat) {
+    run_forward<float>(q, k, v, values, pattern, rule, result);
+  } else {
+    run_forward<double>(q, k, v, values, pattern, rule, result);
+  }
+  return result;
+}
+
+AttentionGradients sparse_attention_backward_plain(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
+                                                   const at::Tensor& v, const at::Tensor& values,
+                                                   const PatternTensors& pattern, const AttentionResult& result,
+                                                   const AttentionRule& rule, bool want_values) {
+  AttentionGradients grads{at::empty_like(q), at::empty_like(k), at::empty_like(v), {}};
+  if (want_values) grads.values = q.size(0) * q.size(1) > 0 ? at::empty_like(values) : at::zeros_like(values);
+  if (q.scalar_type() == at::kFloat) {
+    Backward<float>(grad_out, q, k, v, values, pattern, result, rule, grads).run(q.options());
+  } else {
+    Backward<double>(grad_out, q, k, v, values, pattern, result, rule, grads).run(q.options());
+  }
+  return grads;
+}
+
+}  // namespace topomask

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <tuple>
+
+#include "sparse/op_arguments.h"
+
+// CPU attention over a sparse mask, on checked tensors in the kernels' layout (see to_kernel_layout): q, k [B, H, N,
+// m], v [B, H, N, d], values [1 or H, entries] contiguous. No dispatcher, no gradients: for the operators'
+// implementations.
+
+namespace topomask {
+
+/// Without scale: kernel attention; with it: softmax.
+struct AttentionRule {
+  bool softmax = false;
+  double scale = 1;
+  double eps = 0;
+};
+
+struct AttentionResult {
+  at::Tensor out;
+  at::Tensor row_max;  ///< undefined for kernel attention
+  at::Tensor denominator;
+};
+AttentionResult sparse_attention_plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                       const at::Tensor& values, const PatternTensors& pattern,
+                                       const AttentionRule& rule);
+
+struct AttentionGradients {
+  at::Tensor q, k, v;
+  at::Tensor values;  ///< undefined where it is not wanted
+};
+AttentionGradients sparse_attention_backward_plain(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
+                                                   const at::Tensor& v, const at::Tensor& values,
+                                                   const PatternTensors& pattern, const AttentionResult& result,
+                                                   const AttentionRule& rule, bool want_values);
+
+}  // namespace topomask

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "graph/io/origin.h"
+
+namespace topomask::io {
+
+/// A file that appears under its name only when it is whole: written beside it under a temporary name, renamed by
+/// commit(). Destroyed before that, it leaves nothing behind. Gzip where the path ends in .gz.
+class OutputFile {
+ public:
+  explicit OutputFile(Origin origin);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void put(std::string_view bytes);
+  void put(int64_t number);
+  void put(double weight);  ///< the fewest digits that read back as the same number
+  void put(float weight);
+  int64_t bytes_put() const { return bytes_put_; }  ///< before compression
+
+  void commit();
+
+ private:
+  template <typename Number>
+  void put_number(Number number);
+  void flush(bool last);
+  void write_out(const char* data, size_t bytes);
+
+  Origin origin_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  std::string buffer_;
+  int64_t bytes_put_ = 0;
+  bool gzip_ = false;
+  z_stream stream_{};
+};
+
+}  // namespace topomask::io

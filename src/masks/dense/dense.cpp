@@ -1,0 +1,48 @@
+#include <ATen/ATen.h>
+
+#include "core/checks.h"
+#include "topomask/masks.h"
+
+namespace topomask {
+namespace {
+
+class DenseMask final : public Mask {
+ public:
+  explicit DenseMask(at::Tensor matrix) : matrix_(std::move(matrix)) {}
+
+  std::string name() const override { return "dense"; }
+  int64_t size() const override { return matrix_.size(-1); }
+  int64_t heads() const override { return matrix_.dim() == 3 ? matrix_.size(0) : 1; }
+  std::optional<at::ScalarType> dtype() const override { return matrix_.scalar_type(); }
+  std::vector<at::Tensor> parameters() const override { return {matrix_}; }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size());
+    return {.operator_work = n * n};
+  }
+
+  at::Tensor dense() const override { return matrix_; }
+  MaskPtr to(at::ScalarType dtype) const override { return dense_mask(matrix_.to(dtype)); }
+  at::Tensor apply(const at::Tensor& x) const override { return at::matmul(plain(), x); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return at::matmul(plain().mT(), x); }
+
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    return {at::matmul(grad, x.mT()).sum(0).view_as(matrix_)};
+  }
+
+ private:
+  at::Tensor plain() const { return matrix_.detach(); }
+
+  at::Tensor matrix_;
+};
+
+}  // namespace
+
+MaskPtr dense_mask(const at::Tensor& matrix) {
+  TORCH_CHECK(matrix.defined() && (matrix.dim() == 2 || matrix.dim() == 3) && matrix.size(-1) == matrix.size(-2) &&
+                  is_real(matrix.scalar_type()),
+              "dense_mask: matrix must be Float or Double, [N, N] or [H, N, N], got ", describe(matrix));
+  return std::make_shared<DenseMask>(matrix);
+}
+
+}  // namespace topomask

@@ -1,0 +1,86 @@
+#include "topomask/global_tokens.h"
+
+#include <ATen/ATen.h>
+
+#include "core/checks.h"
+#include "masks/global_tokens/bordered.h"
+
+namespace topomask {
+namespace {
+
+class GlobalTokensMask final : public Mask {
+ public:
+  GlobalTokensMask(MaskPtr inner, int64_t tokens) : inner_(std::move(inner)), tokens_(tokens) {}
+
+  std::string name() const override { return inner_->name() + "+global_tokens"; }
+  int64_t size() const override { return tokens_ + inner_->size(); }
+  int64_t heads() const override { return inner_->heads(); }
+  std::optional<at::ScalarType> dtype() const override { return inner_->dtype(); }
+  std::vector<at::Tensor> parameters() const override { return inner_->parameters(); }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size()), g = static_cast<double>(tokens_);
+    MaskCounts counts = inner_->counts();
+    counts.operator_work += 2 * n;
+    if (counts.sparse_entries) {
+      counts.values_work += *counts.sparse_entries;
+      *counts.sparse_entries += 2 * g * n - g * g;
+    }
+    if (counts.factor_entries) *counts.factor_entries += counts.dense_factors ? 4 * n : 2 * n + 2 * g;
+    counts.dense_work += n * n;
+    return counts;
+  }
+
+  std::optional<SparseMatrix> sparse() const override {
+    const auto matrix = inner_->sparse();
+    if (!matrix) return std::nullopt;
+    std::vector<int32_t> before(tokens_);
+    for (int64_t t = 0; t < tokens_; ++t) before[t] = static_cast<int32_t>(t);
+    return sparse_.extend(*matrix, {.rows = tokens_, .cols = tokens_, .full_columns = size(), .before = before});
+  }
+
+  std::optional<Factors> factors() const override {
+    const auto factors = inner_->factors();
+    if (!factors) return std::nullopt;
+    // [1 1; 1 M] = (1,0)(1,1)ᵀ + (0,1)(1,0)ᵀ + (0,Φ₁)(0,Φ₂)ᵀ: two more features.
+    if (factors->left.sparse) {
+      return Factors{{left_.extend(*factors->left.sparse, {tokens_, 2, 1, {1}}), {}},
+                     {right_.extend(*factors->right.sparse, {tokens_, 2, 2, {0}}), {}}};
+    }
+    return Factors{{std::nullopt, bordered_dense(factors->left.dense, tokens_, {1, 0}, {0, 1})},
+                   {std::nullopt, bordered_dense(factors->right.dense, tokens_, {1, 1}, {1, 0})}};
+  }
+
+  at::Tensor dense() const override { return at::constant_pad_nd(inner_->dense(), {tokens_, 0, tokens_, 0}, 1); }
+
+  MaskPtr to(at::ScalarType dtype) const override { return with_global_tokens(inner_->to(dtype), tokens_); }
+  at::Tensor apply(const at::Tensor& x) const override { return bordered(x, inner_->apply(nodes(x))); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override {
+    return bordered(x, inner_->apply_transposed(nodes(x)));
+  }
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    return inner_->parameter_gradients(nodes(x), nodes(grad));
+  }
+
+ private:
+  at::Tensor nodes(const at::Tensor& x) const { return x.narrow(-2, tokens_, inner_->size()).contiguous(); }
+
+  at::Tensor bordered(const at::Tensor& x, const at::Tensor& inner) const {
+    const at::Tensor total = x.sum(-2, true).expand({x.size(0), x.size(1), tokens_, x.size(3)});
+    return at::cat({total, inner + x.narrow(-2, 0, tokens_).sum(-2, true)}, -2);
+  }
+
+  MaskPtr inner_;
+  int64_t tokens_;
+  BorderedPattern sparse_, left_, right_;
+};
+
+}  // namespace
+
+MaskPtr with_global_tokens(const MaskPtr& mask, int64_t tokens) {
+  TORCH_CHECK(mask != nullptr, "with_global_tokens: mask must be given, got none");
+  TORCH_CHECK(tokens >= 0, "with_global_tokens: tokens must be >= 0, got ", tokens);
+  return tokens == 0 ? mask : std::make_shared<GlobalTokensMask>(mask, tokens);
+}
+
+}  // namespace topomask

@@ -1,0 +1,41 @@
+#include <ATen/ATen.h>
+
+#include "core/checks.h"
+#include "topomask/masks.h"
+
+namespace topomask {
+namespace {
+
+class NoneMask final : public Mask {
+ public:
+  explicit NoneMask(int64_t nodes) : nodes_(nodes) {}
+
+  std::string name() const override { return "none"; }
+  int64_t size() const override { return nodes_; }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(nodes_);
+    return {.operator_work = n, .factor_entries = 2 * n, .dense_factors = true, .dense_work = n * n};
+  }
+
+  std::optional<Factors> factors() const override {
+    const at::Tensor ones = at::ones({nodes_, 1});
+    return Factors{{std::nullopt, ones}, {std::nullopt, ones}};
+  }
+
+  MaskPtr to(at::ScalarType) const override { return shared_from_this(); }
+  at::Tensor apply(const at::Tensor& x) const override { return x.sum(-2, true).expand_as(x).contiguous(); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return apply(x); }
+
+ private:
+  int64_t nodes_;
+};
+
+}  // namespace
+
+MaskPtr none_mask(int64_t nodes) {
+  TORCH_CHECK(nodes >= 0, "none_mask: nodes must be >= 0, got ", nodes);
+  return std::make_shared<NoneMask>(nodes);
+}
+
+}  // namespace topomask

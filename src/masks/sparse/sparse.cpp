@@ -1,0 +1,95 @@
+#include <ATen/ATen.h>
+
+#include "core/checks.h"
+#include "sparse/ops.h"
+#include "topomask/masks.h"
+
+namespace topomask {
+namespace {
+
+class SparseMask final : public Mask {
+ public:
+  SparseMask(std::string name, SparseMatrix matrix, bool learnable)
+      : name_(std::move(name)), matrix_(std::move(matrix)), learnable_(learnable) {}
+
+  std::string name() const override { return name_; }
+  int64_t size() const override { return matrix_.pattern->rows(); }
+  int64_t heads() const override { return matrix_.heads(); }
+  std::optional<at::ScalarType> dtype() const override { return matrix_.values.scalar_type(); }
+  std::vector<at::Tensor> parameters() const override {
+    return learnable_ ? std::vector<at::Tensor>{matrix_.values} : std::vector<at::Tensor>{};
+  }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size()), entries = static_cast<double>(matrix_.pattern->entries());
+    return {.operator_work = entries, .sparse_entries = entries, .factor_entries = entries + n, .dense_work = n * n};
+  }
+
+  std::optional<SparseMatrix> sparse() const override { return matrix_; }
+  at::Tensor dense() const override { return matrix_.dense(); }
+  MaskPtr to(at::ScalarType dtype) const override {
+    return std::make_shared<SparseMask>(name_, SparseMatrix{matrix_.pattern, matrix_.values.to(dtype)}, learnable_);
+  }
+
+  at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(plain(), x); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return topomask::matmul_transposed(plain(), x); }
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    if (!learnable_) return {};
+    return {sddmm(grad, x, *matrix_.pattern, heads()).view_as(matrix_.values)};
+  }
+
+ private:
+  SparseMatrix plain() const { return {matrix_.pattern, matrix_.values.detach()}; }
+
+  std::string name_;
+  SparseMatrix matrix_;
+  bool learnable_;
+};
+
+/// The pattern of A + I: each row of A with the diagonal merged in.
+PatternPtr with_diagonal(const SparsePattern& pattern) {
+  const int64_t nodes = pattern.rows();
+  const int64_t* offset = pattern.offsets().const_data_ptr<int64_t>();
+  const int32_t* column = pattern.columns().const_data_ptr<int32_t>();
+  at::Tensor offsets = at::empty({nodes + 1}, at::kLong);
+  at::Tensor columns = at::empty({pattern.entries() + nodes}, at::kInt);
+  int64_t* out_offset = offsets.mutable_data_ptr<int64_t>();
+  int32_t* out = columns.mutable_data_ptr<int32_t>();
+  int64_t written = 0;
+  for (int64_t i = 0; i < nodes; ++i) {
+    out_offset[i] = written;
+    const auto node = static_cast<int32_t>(i);
+    const int32_t* begin = column + offset[i];
+    const int32_t* end = column + offset[i + 1];
+    const int32_t* split = std::lower_bound(begin, end, node);
+    written = std::copy(begin, split, out + written) - out;
+    out[written++] = node;
+    if (split != end && *split == node) ++split;
+    written = std::copy(split, end, out + written) - out;
+  }
+  out_offset[nodes] = written;
+  return std::make_shared<SparsePattern>(nodes, nodes, offsets, columns.narrow(0, 0, written).clone());
+}
+
+}  // namespace
+
+MaskPtr sparse_mask(const SparseMatrix& matrix) {
+  TORCH_CHECK(matrix.pattern != nullptr, "sparse_mask: pattern must be given, got none");
+  const SparsePattern& pattern = *matrix.pattern;
+  TORCH_CHECK(pattern.rows() == pattern.cols(), "sparse_mask: pattern must be square, got [", pattern.rows(), ", ",
+              pattern.cols(), "]");
+  const at::Tensor& values = matrix.values;
+  TORCH_CHECK(values.defined() && (values.dim() == 1 || values.dim() == 2) && values.size(-1) == pattern.entries() &&
+                  is_real(values.scalar_type()),
+              "sparse_mask: values must be Float or Double, [entries = ", pattern.entries(), "] or [H, entries], got ",
+              describe(values));
+  return std::make_shared<SparseMask>("sparse", matrix, true);
+}
+
+MaskPtr neighbours_mask(const Graph& graph) {
+  const PatternPtr pattern = with_diagonal(*graph.pattern());
+  const at::Tensor ones = at::ones({pattern->entries()}, graph.weights().scalar_type());
+  return std::make_shared<SparseMask>("neighbours", SparseMatrix{pattern, ones}, false);
+}
+
+}  // namespace topomask

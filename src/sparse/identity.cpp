@@ -1,0 +1,11 @@
+#include "sparse/identity.h"
+
+#include <ATen/ATen.h>
+
+namespace topomask {
+
+PatternPtr identity_pattern(int64_t nodes) {
+  return std::make_shared<SparsePattern>(nodes, nodes, at::arange(nodes + 1, at::kLong), at::arange(nodes, at::kInt));
+}
+
+}  // namespace topomask

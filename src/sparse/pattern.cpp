@@ -1,0 +1,60 @@
+#include <ATen/ATen.h>
+
+#include "core/checks.h"
+#include "topomask/sparse.h"
+
+namespace topomask {
+
+SparsePattern::SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at::Tensor columns)
+    : rows_(rows), cols_(cols), offsets_(std::move(offsets)), columns_(std::move(columns)) {
+  constexpr int64_t kMaxIndex = std::numeric_limits<int32_t>::max();
+  TORCH_CHECK(rows >= 0 && rows <= kMaxIndex && cols >= 0 && cols <= kMaxIndex,
+              "SparsePattern: rows and cols must be in [0, 2^31-1], got ", rows, " and ", cols);
+  TORCH_CHECK(offsets_.defined() && offsets_.scalar_type() == at::kLong && offsets_.device().is_cpu() &&
+                  offsets_.dim() == 1 && offsets_.size(0) == rows + 1 && offsets_.is_contiguous(),
+              "SparsePattern: offsets must be contiguous int64 [rows + 1 = ", rows + 1, "] on cpu, got ",
+              describe(offsets_));
+  TORCH_CHECK(columns_.defined() && columns_.scalar_type() == at::kInt && columns_.device().is_cpu() &&
+                  columns_.dim() == 1 && columns_.is_contiguous(),
+              "SparsePattern: columns must be contiguous int32 [entries] on cpu, got ", describe(columns_));
+  const int64_t* offset = offsets_.const_data_ptr<int64_t>();
+  const int32_t* column = columns_.const_data_ptr<int32_t>();
+  TORCH_CHECK(offset[0] == 0 && offset[rows] == columns_.size(0), "SparsePattern: offsets must run from 0 to ",
+              columns_.size(0), " (the number of columns), got ", offset[0], " to ", offset[rows]);
+  for (int64_t i = 0; i < rows; ++i) {
+    TORCH_CHECK(offset[i] <= offset[i + 1] && offset[i + 1] <= columns_.size(0),
+                "SparsePattern: offsets must not decrease, got ", offset[i], " then ", offset[i + 1], " at row ", i);
+    for (int64_t e = offset[i]; e < offset[i + 1]; ++e) {
+      TORCH_CHECK(column[e] >= 0 && column[e] < cols, "SparsePattern: columns must be in [0, ", cols, "), got ",
+                  column[e], " in row ", i);
+      TORCH_CHECK(e == offset[i] || column[e - 1] < column[e], "SparsePattern: columns must ascend inside a row, got ",
+                  column[e - (e > offset[i])], " then ", column[e], " in row ", i);
+    }
+  }
+}
+
+const SparsePattern::Transposed& SparsePattern::transposed() const {
+  std::call_once(transposed_once_, [this] {
+    Transposed t{at::zeros({cols_ + 1}, at::kLong), at::empty({entries()}, at::kInt),
+                 at::empty({entries()}, at::kLong)};
+    const int64_t* offset = offsets_.const_data_ptr<int64_t>();
+    const int32_t* column = columns_.const_data_ptr<int32_t>();
+    int64_t* t_offset = t.offsets.mutable_data_ptr<int64_t>();
+    int32_t* t_column = t.columns.mutable_data_ptr<int32_t>();
+    int64_t* t_index = t.index.mutable_data_ptr<int64_t>();
+    for (int64_t e = 0; e < entries(); ++e) ++t_offset[column[e] + 1];
+    for (int64_t j = 0; j < cols_; ++j) t_offset[j + 1] += t_offset[j];
+    std::vector<int64_t> next(t_offset, t_offset + cols_);
+    for (int64_t i = 0; i < rows_; ++i) {
+      for (int64_t e = offset[i]; e < offset[i + 1]; ++e) {
+        const int64_t slot = next[column[e]]++;
+        t_column[slot] = static_cast<int32_t>(i);
+        t_index[slot] = e;
+      }
+    }
+    transposed_ = std::move(t);
+  });
+  return transposed_;
+}
+
+}  // namespace topomask

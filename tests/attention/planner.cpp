@@ -1,0 +1,68 @@
+#include "topomask/planner.h"
+
+#include <sstream>
+
+#include "support/compare.h"
+#include "topomask/attention.h"
+#include "topomask/masks.h"
+#include "topomask/power_series.h"
+
+namespace topomask {
+namespace {
+
+Workload workload(int64_t nodes) {
+  return {.nodes = nodes, .features = 64, .value_dim = 64, .threads = 2};
+}
+
+TEST(Planner, TakesTheSparseRouteOnALargeSparseMask) {
+  const MaskPtr mask = power_series_mask(Graph::grid({128, 128}).normalised(0.9), at::ones({4}));
+  const Plan plan = plan_attention(*mask, workload(128 * 128));
+  EXPECT_EQ(plan.route, Route::sparse);
+  EXPECT_EQ(plan.estimates.size(), 4u);
+}
+
+TEST(Planner, TakesTheDenseRouteOnASmallFullMask) {
+  EXPECT_EQ(plan_attention(*dense_mask(at::ones({64, 64})), workload(64)).route, Route::dense);
+}
+
+TEST(Planner, TakesLinearAttentionWithoutAMask) {
+  EXPECT_EQ(plan_attention(*none_mask(16384), workload(16384)).route, Route::features);
+}
+
+TEST(Planner, TakesTheOperatorWhereNothingElseIsOffered) {
+  EXPECT_EQ(plan_attention(*causal_mask(16384), workload(16384)).route, Route::operator_);
+}
+
+TEST(Planner, LeavesOutWhatIsOverTheBudget) {
+  const MaskPtr mask =
+      power_series_mask(Graph::grid({32, 32}).normalised(0.9), at::ones({4}), {.max_sparse_entries = 1});
+  const Plan rich = plan_attention(*mask, workload(1024));
+  EXPECT_EQ(rich.route, Route::dense);
+  const Plan poor = plan_attention(*mask, workload(1024), 11 << 20);
+  EXPECT_EQ(poor.route, Route::operator_);
+  EXPECT_EQ(poor.estimates[0].reason, "over the memory budget");
+}
+
+TEST(Planner, ExplainsItself) {
+  const MaskPtr mask = neighbours_mask(Graph::grid({64, 64}));
+  const at::Tensor x = at::rand({3, 4096, 16});
+  std::ostringstream text;
+  text << explain(x, x, x, mask);
+  EXPECT_NE(text.str().find("mask neighbours: N 4096, batch x heads 3, m 16, d 16"), std::string::npos) << text.str();
+  for (const char* word : {"dense", "sparse", "features", "operator", "chosen", "x the time", "estimated fastest"}) {
+    EXPECT_NE(text.str().find(word), std::string::npos) << word << " in\n" << text.str();
+  }
+  std::ostringstream causal;
+  causal << explain(x, x, x, causal_mask(4096));
+  EXPECT_NE(causal.str().find("M has no sparse form"), std::string::npos);
+  EXPECT_NE(causal.str().find("M has no factors"), std::string::npos);
+}
+
+TEST(Planner, CountsTheFeaturesTheMapMakes) {
+  const at::Tensor x = at::rand({9, 8});
+  const Plan plan = explain(x, x, x, neighbours_mask(Graph::path(9)), {.features = FeatureMap::favor(8, 32)});
+  EXPECT_EQ(plan.workload.features, 32);
+}
+
+}  // namespace
+}  // namespace topomask

@@ -1,0 +1,119 @@
+#include "topomask/power_series.h"
+
+#include <ATen/Parallel.h>
+
+#include "support/compare.h"
+#include "support/golden.h"
+#include "support/mask_contract.h"
+#include "topomask/attention.h"
+#include "topomask/global_tokens.h"
+
+namespace topomask {
+namespace {
+
+using testing::close;
+using testing::expect_mask_is;
+using testing::normal;
+
+at::Tensor series(const Graph& graph, const at::Tensor& alpha) {
+  const at::Tensor w = graph.matrix().dense();
+  at::Tensor power = at::eye(graph.num_nodes(), w.options()), sum = at::zeros_like(power);
+  for (int64_t k = 0; k < alpha.size(-1); ++k) {
+    sum = sum + alpha.select(-1, k).unsqueeze(-1).unsqueeze(-1) * power;
+    power = at::matmul(power, w);
+  }
+  return sum;
+}
+
+at::Tensor coefficients(at::IntArrayRef shape) {
+  return (normal(shape, 7).abs() + 0.1).requires_grad_();
+}
+
+TEST(PowerSeries, IsTheSumOfPowers) {
+  const at::Tensor points = normal({31, 2}, 8);
+  for (const Graph& graph : {Graph::path(1), Graph::path(7), Graph::cycle(5), Graph::grid({4, 5}), Graph::star(9),
+                             Graph::erdos_renyi(30, 0.1, 3), Graph::knn(points, {.k = 3, .directed = true})}) {
+    const Graph weighted = graph.to(at::kDouble).normalised(0.9);
+    for (const at::Tensor& alpha : {coefficients({1}), coefficients({4}), coefficients({2, 5}), coefficients({1, 3})}) {
+      const at::Tensor dense = series(weighted, alpha);
+      expect_mask_is(power_series_mask(weighted, alpha), alpha.dim() == 2 && alpha.size(0) == 1 ? dense[0] : dense);
+    }
+  }
+}
+
+TEST(PowerSeries, TakesSignedWeightsAndSelfLoops) {
+  const at::Tensor source = at::tensor({0, 0, 1, 3}, at::kLong), target = at::tensor({0, 1, 2, 3}, at::kLong);
+  const Graph graph = Graph::from_edges(5, source, target, at::tensor({0.5, -0.3, 0.7, 0.2}, at::kDouble));
+  const at::Tensor alpha = coefficients({2, 4});
+  expect_mask_is(power_series_mask(graph, alpha), series(graph, alpha), 1e-9);
+}
+
+TEST(PowerSeries, WorksWithoutItsExplicitForm) {
+  const Graph graph = Graph::grid({4, 4}).to(at::kDouble).normalised();
+  const at::Tensor alpha = coefficients({2, 4});
+  const MaskPtr mask = power_series_mask(graph, alpha, {.max_sparse_entries = 10});
+  EXPECT_FALSE(mask->sparse());
+  EXPECT_FALSE(mask->counts().sparse_entries);
+  expect_mask_is(mask, series(graph, alpha));
+}
+
+TEST(PowerSeries, CarriesGlobalTokens) {
+  const Graph graph = Graph::grid({3, 5}).to(at::kDouble).normalised(0.9);
+  const at::Tensor alpha = coefficients({2, 4});
+  expect_mask_is(with_global_tokens(power_series_mask(graph, alpha), 2),
+                 at::constant_pad_nd(series(graph, alpha), {2, 0, 2, 0}, 1));
+}
+
+TEST(PowerSeries, WithoutTermsIsZero) {
+  const MaskPtr mask = power_series_mask(Graph::path(3), at::empty({0}));
+  EXPECT_TRUE(close(mask->matmul(at::ones({3, 2})), at::zeros({3, 2}), 0));
+  const at::Tensor x = at::rand({3, 4});
+  for (Route route : {Route::dense, Route::sparse, Route::features, Route::operator_}) {
+    EXPECT_TRUE(close(attention(x, x, x, mask, {.route = route}), at::zeros({3, 4}), 0)) << to_string(route);
+  }
+}
+
+TEST(PowerSeries, NoticesChangedCoefficients) {
+  const Graph graph = Graph::path(4);
+  at::Tensor alpha = at::ones({2});
+  const MaskPtr mask = power_series_mask(graph, alpha);
+  const at::Tensor before = mask->sparse()->values.clone();
+  EXPECT_TRUE(mask->sparse()->values.is_same(mask->sparse()->values)) << "kept while alpha stays";
+  alpha.mul_(3);
+  EXPECT_TRUE(close(mask->sparse()->values, before * 3, 0));
+}
+
+TEST(PowerSeries, EstimatesItsEntries) {
+  const Graph graph = Graph::grid({40, 40});
+  const MaskPtr mask = power_series_mask(graph, at::ones({4}));
+  const double estimate = *mask->counts().sparse_entries;
+  const auto exact = static_cast<double>(mask->sparse()->pattern->entries());
+  EXPECT_NEAR(estimate / exact, 1, 0.1);
+  EXPECT_EQ(*mask->counts().sparse_entries, exact) << "once built, it is known";
+}
+
+TEST(PowerSeries, IsTheSameForAnyNumberOfThreads) {
+  const Graph graph = Graph::erdos_renyi(701, 0.01, 2).normalised(0.9);
+  const int threads = at::get_num_threads();
+  std::vector<at::Tensor> values;
+  for (int t : {1, 2, 7}) {
+    at::set_num_threads(t);
+    values.push_back(power_series_mask(graph, at::ones({4}))->sparse()->values);
+  }
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(values[0], values[1]) && at::equal(values[0], values[2]));
+}
+
+TEST(PowerSeries, SaysWhatIsWrong) {
+  const Graph graph = Graph::path(3);
+  EXPECT_ERROR(power_series_mask(graph, at::ones({2}, at::kLong)),
+               "power_series_mask: alpha must be Float or Double, [K] or [H, K], got Long[2]");
+  EXPECT_ERROR(power_series_mask(graph, at::ones({0, 2})), "alpha must have at least one head");
+  EXPECT_ERROR(power_series_mask(graph, at::ones({2}, at::kDouble)),
+               "alpha must be Float as the graph's weights are, got Double[2]");
+  EXPECT_ERROR(power_series_mask(graph, at::ones({2}), {.max_sparse_entries = -1}),
+               "max_sparse_entries must be >= 0, got -1");
+}
+
+}  // namespace
+}  // namespace topomask

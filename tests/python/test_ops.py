@@ -1,0 +1,195 @@
+"""The registered operators as Python sees them: opcheck, gradcheck, torch.compile and autocast.
+
+TOPOMASK_LIBRARY names the shared library. Values are held against dense formulas in tests/sparse; here it is registration that
+is tested: schema, meta kernel, autograd, tracing.
+"""
+
+import os
+import unittest
+
+import torch
+
+torch.ops.load_library(os.environ["TOPOMASK_LIBRARY"])
+ops = torch.ops.topomask
+
+
+def pattern_tensors(dense):
+    """The five tensors of the pattern of a 0/1 matrix."""
+
+    def csr(matrix):
+        rows, columns = matrix.nonzero(as_tuple=True)
+        counts = torch.bincount(rows, minlength=matrix.shape[0])
+        return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), rows, columns
+
+    offsets, rows, columns = csr(dense)
+    t_offsets, t_rows, t_columns = csr(dense.T)
+    place = torch.full(dense.shape, -1, dtype=torch.int64)
+    place[rows, columns] = torch.arange(len(rows))
+    return offsets, columns.int(), t_offsets, t_columns.int(), place[t_columns, t_rows]
+
+
+class Case:
+    """Inputs over a random pattern with an empty row, a full row and an empty column."""
+
+    def __init__(self, rows=7, cols=7, heads=2, value_heads=2, m=3, d=5, dtype=torch.float64, requires_grad=True):
+        generator = torch.Generator().manual_seed(11)
+
+        def random(*shape, dtype=dtype, positive=False):
+            x = torch.randn(*shape, generator=generator, dtype=torch.float64)
+            return (x.abs() + 0.1 if positive else x).to(dtype).requires_grad_(requires_grad)
+
+        keep = torch.rand(rows, cols, generator=generator) < 0.4
+        keep[0], keep[-1], keep[:, 1] = False, True, False
+        self.pattern = pattern_tensors(keep)
+        accumulation = torch.float64 if dtype == torch.float64 else torch.float32
+        self.values = random(value_heads, len(self.pattern[1]), dtype=accumulation, positive=True)
+        self.q = random(2, heads, rows, m, positive=True)
+        self.k = random(2, heads, cols, m, positive=True)
+        self.v = random(2, heads, cols, d)
+        self.x = random(2, heads, cols, d)
+        self.y = random(2, heads, rows, d)
+
+
+def product_arguments(case):
+    return (case.q, case.k, case.v, case.values, *case.pattern)
+
+
+def factored_arguments(left, right):
+    return (left.q, right.q[..., : left.q.shape[-1]], left.y, left.values, *left.pattern, right.values, *right.pattern)
+
+
+def factored_case(**options):
+    return factored_arguments(Case(cols=4, **options), Case(cols=4, value_heads=1, **options))
+
+
+def differentiable_calls(**options):
+    """(name, function, arguments) of every operator with gradients."""
+    case = Case(**options)
+    tall = Case(rows=9, cols=5, value_heads=1, **options)
+    return [
+        ("spmm", ops.spmm, (case.values, case.x, *case.pattern)),
+        ("spmm, rectangular", ops.spmm, (tall.values, tall.x, *tall.pattern)),
+        ("spmm_transposed", ops.spmm_transposed, (case.values, case.y, *case.pattern)),
+        ("spmm_transposed, rectangular", ops.spmm_transposed, (tall.values, tall.y, *tall.pattern)),
+        ("sparse_attention", ops.sparse_attention, (*product_arguments(case), 1e-6)),
+        ("sparse_attention, shared values", ops.sparse_attention, (*product_arguments(tall), 1e-6)),
+        ("sparse_softmax_attention", ops.sparse_softmax_attention, (*product_arguments(case), 0.5, 1e-6)),
+        ("factored_product", ops.factored_product, factored_case(**options)),
+    ]
+
+
+def outputs_of(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def differentiable_part(function):
+    """The operator without its outputs that have no gradient (denominator and row maximum)."""
+    return lambda *args: tuple(out for out in outputs_of(function(*args)) if out.requires_grad)
+
+
+class Registration(unittest.TestCase):
+    def test_opcheck_of_every_differentiable_operator(self):
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            for name, function, args in differentiable_calls(dtype=dtype):
+                with self.subTest(name, dtype=dtype):
+                    torch.library.opcheck(function.default, args)
+
+    def test_opcheck_of_operators_without_gradients(self):
+        with torch.no_grad():
+            case = Case(requires_grad=False)
+            _, denominator = ops.sparse_attention(*product_arguments(case), 1e-6)
+            _, row_max, softmax_denominator = ops.sparse_softmax_attention(*product_arguments(case), 0.5, 1e-6)
+            factored = factored_case(requires_grad=False)
+            numerator, factored_denominator = ops.factored_product(*factored)
+        calls = [
+            (ops.sddmm, (case.y, case.x, *case.pattern[:2], 1)),
+            (ops.sddmm, (case.y, case.x, *case.pattern[:2], 2)),
+        ]
+        for want in (False, True):
+            calls += [
+                (ops.sparse_attention_backward, (case.y, *product_arguments(case), denominator, 1e-6, want)),
+                (
+                    ops.sparse_softmax_attention_backward,
+                    (case.y, *product_arguments(case), row_max, softmax_denominator, 0.5, 1e-6, want),
+                ),
+                (ops.factored_product_backward, (numerator, factored_denominator, *factored, want, not want)),
+            ]
+        for function, args in calls:
+            with self.subTest(str(function)):
+                torch.library.opcheck(function.default, args)
+
+    def test_a_second_derivative_is_refused(self):
+        case = Case()
+        out, _ = ops.sparse_attention(*product_arguments(case), 1e-6)
+        (grad,) = torch.autograd.grad(out.sum(), case.q, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "derivative for topomask::sparse_attention_backward is not implemented"):
+            grad.sum().backward()
+
+
+class Gradients(unittest.TestCase):
+    def test_gradcheck_in_double(self):
+        for name, function, args in differentiable_calls():
+            with self.subTest(name):
+                torch.autograd.gradcheck(differentiable_part(function), args, fast_mode=False)
+
+
+class Compile(unittest.TestCase):
+    def compare(self, function, args, backend):
+        def run(call):
+            leaves = [a.detach().clone().requires_grad_(a.requires_grad) if torch.is_tensor(a) else a for a in args]
+            out = outputs_of(call(*leaves))
+            sum((o * o).sum() for o in out if o.requires_grad).backward()
+            grads = [a.grad for a in leaves if torch.is_tensor(a) and a.requires_grad]
+            return list(out) + grads
+
+        torch._dynamo.reset()
+        # Something around the operator, so that there is a graph.
+        wrapped = lambda *a: tuple(o * 2 for o in outputs_of(function(a[0] * 0.5, *a[1:])))
+        expected = run(wrapped)
+        actual = run(torch.compile(wrapped, fullgraph=True, backend=backend))
+        self.assertEqual(len(expected), len(actual))
+        for want, got in zip(expected, actual):
+            torch.testing.assert_close(got, want)
+
+    def test_aot_eager_agrees_with_eager(self):
+        for name, function, args in differentiable_calls(dtype=torch.float32):
+            with self.subTest(name):
+                self.compare(function, args, "aot_eager")
+
+    def test_inductor_agrees_with_eager(self):
+        case = Case(dtype=torch.float32)
+        self.compare(ops.sparse_attention, (*product_arguments(case), 1e-6), "inductor")
+
+
+class Autocast(unittest.TestCase):
+    def test_nodes_take_the_autocast_dtype_and_values_stay_float32(self):
+        case = Case(dtype=torch.float32, requires_grad=False)
+        low = [t.bfloat16() for t in (case.q, case.k, case.v)]
+        rest = (case.values, *case.pattern)
+        factored = factored_case(dtype=torch.float32, requires_grad=False)
+        low_factored = [t.bfloat16() for t in factored[:3]] + list(factored[3:])
+        expected = [
+            ops.sparse_attention(*low, *rest, 1e-6),
+            ops.sparse_softmax_attention(*low, *rest, 0.5, 1e-6),
+            ops.factored_product(*low_factored),
+        ]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            actual = [
+                ops.sparse_attention(case.q, case.k, case.v, *rest, 1e-6),
+                ops.sparse_softmax_attention(case.q, case.k, case.v, *rest, 0.5, 1e-6),
+                ops.factored_product(*factored),
+            ]
+        self.assertEqual(actual[0][0].dtype, torch.bfloat16)
+        self.assertEqual(actual[2][0].dtype, torch.float32)
+        for want, got in zip(expected, actual):
+            torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+    def test_float64_is_left_alone(self):
+        case = Case(requires_grad=False)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out, _ = ops.sparse_attention(*product_arguments(case), 1e-6)
+        self.assertEqual(out.dtype, torch.float64)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,139 @@
+#include "support/mask_contract.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "support/compare.h"
+#include "topomask/attention.h"
+
+namespace topomask::testing {
+namespace {
+
+/// The shapes a mask must accept before [N, C].
+std::vector<std::vector<int64_t>> leading_shapes(const Mask& mask) {
+  if (mask.heads() > 1) return {{mask.heads()}, {2, mask.heads()}, {2, 3, mask.heads()}};
+  return {{}, {2}, {2, 3}};
+}
+
+std::vector<int64_t> joined(std::vector<int64_t> leading, int64_t nodes, int64_t width) {
+  leading.push_back(nodes);
+  leading.push_back(width);
+  return leading;
+}
+
+/// A non-contiguous tensor of that shape that requires a gradient.
+at::Tensor input(const std::vector<int64_t>& shape, uint64_t seed) {
+  std::vector<int64_t> swapped = shape;
+  std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+  return normal(swapped, seed).requires_grad_();
+}
+
+std::vector<at::Tensor> learnable(const Mask& mask) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& parameter : mask.parameters()) {
+    if (parameter.requires_grad()) result.push_back(parameter);
+  }
+  return result;
+}
+
+void expect_same(const at::Tensor& actual, const at::Tensor& expected, std::vector<at::Tensor> inputs,
+                 const std::vector<at::Tensor>& parameters, double tolerance, const std::string& what) {
+  EXPECT_TRUE(close(actual, expected, tolerance)) << what;
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  if (inputs.empty()) return;
+  const at::Tensor cotangent = normal(expected.sizes(), 99);
+  const auto got = gradients(actual, cotangent, inputs);
+  const auto want =
+      torch::autograd::grad({expected}, inputs, {cotangent}, /*retain_graph=*/true, /*create_graph=*/false,
+                            /*allow_unused=*/true);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor target = want[i].defined() ? want[i] : at::zeros_like(inputs[i]);
+    EXPECT_TRUE(close(got[i], target, tolerance, 1e-3)) << what << ", gradient " << i;
+  }
+}
+
+void expect_products(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
+  for (const auto& leading : leading_shapes(*mask)) {
+    const at::Tensor x = input(joined(leading, mask->size(), 3), 1).mT();
+    expect_same(mask->matmul(x), at::matmul(reference, x), {x}, learnable(*mask), tolerance, "matmul");
+    expect_same(mask->matmul_transposed(x), at::matmul(reference.mT(), x), {x}, learnable(*mask), tolerance,
+                "matmul_transposed");
+  }
+}
+
+void expect_forms(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
+  expect_same(mask->dense().to(at::kDouble), reference, {}, learnable(*mask), tolerance, "dense");
+  if (const auto matrix = mask->sparse()) {
+    expect_same(matrix->dense(), reference, {}, learnable(*mask), tolerance, "sparse");
+  }
+  if (const auto factors = mask->factors()) {
+    const auto dense = [](const Factor& f) { return f.sparse ? f.sparse->dense() : f.dense.to(at::kDouble); };
+    expect_same(at::matmul(dense(factors->left), dense(factors->right).mT()), reference, {}, learnable(*mask),
+                tolerance, "factors");
+  }
+}
+
+at::Tensor clamped(const at::Tensor& denominator, double eps) {
+  const at::Tensor sign = at::where(denominator < 0, -1.0, 1.0);
+  return at::where(denominator.abs() < eps, sign * eps, denominator);
+}
+
+std::vector<Route> offered(const Mask& mask) {
+  std::vector<Route> routes{Route::automatic, Route::dense, Route::operator_};
+  if (mask.sparse()) routes.push_back(Route::sparse);
+  if (mask.factors()) routes.push_back(Route::features);
+  return routes;
+}
+
+void expect_attention(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
+  const AttentionOptions base{.features = FeatureMap::elu()};
+  for (const auto& leading : leading_shapes(*mask)) {
+    const at::Tensor q = input(joined(leading, mask->size(), 11), 2).mT(),
+                     k = input(joined(leading, mask->size(), 11), 3).mT();
+    const at::Tensor v = input(joined(leading, mask->size(), 4), 4).mT();
+    const at::Tensor weights = at::matmul(at::elu(q) + 1, (at::elu(k) + 1).mT()) * reference;
+    const at::Tensor expected = at::matmul(weights, v) / clamped(weights.sum(-1, true), base.eps);
+    for (Route route : offered(*mask)) {
+      AttentionOptions options = base;
+      options.route = route;
+      expect_same(attention(q, k, v, mask, options), expected, {q, k, v}, learnable(*mask), tolerance,
+                  std::string("attention, route ") + to_string(route));
+    }
+  }
+}
+
+void expect_softmax(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
+  const std::vector<int64_t> leading = leading_shapes(*mask)[1];
+  const at::Tensor q = input(joined(leading, mask->size(), 5), 5).mT(),
+                   k = input(joined(leading, mask->size(), 5), 6).mT();
+  const at::Tensor v = input(joined(leading, mask->size(), 4), 7).mT();
+  const at::Tensor scores = at::matmul(q, k.mT()) / std::sqrt(5.0);
+  expect_same(softmax_attention(q, k, v, mask, {.mask = SoftmaxMask::additive}),
+              at::matmul(at::softmax(scores + reference, -1), v), {q, k, v}, learnable(*mask), tolerance,
+              "softmax, additive");
+  const at::Tensor weights = scores.exp() * reference;
+  const at::Tensor expected = at::matmul(weights, v) / clamped(weights.sum(-1, true), 1e-6);
+  for (Route route : {Route::automatic, Route::dense, Route::sparse}) {
+    if (route == Route::sparse && !mask->sparse()) continue;
+    expect_same(softmax_attention(q, k, v, mask, {.route = route}), expected, {q, k, v}, learnable(*mask), tolerance,
+                std::string("softmax, multiplicative, route ") + to_string(route));
+  }
+}
+
+}  // namespace
+
+at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed), at::dtype(at::kDouble));
+}
+
+void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
+  SCOPED_TRACE("mask " + mask->name() + ", N " + std::to_string(mask->size()) + ", heads " +
+               std::to_string(mask->heads()));
+  // A mask whose rows can be empty or signed keeps its denominators away from zero by eps; the references above do so
+  // too.
+  expect_products(mask, reference, tolerance);
+  expect_forms(mask, reference, tolerance);
+  expect_attention(mask, reference, tolerance);
+  expect_softmax(mask, reference, tolerance);
+}
+
+}  // namespace topomask::testing
