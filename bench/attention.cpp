@@ -33,9 +33,10 @@ struct Problem {
     mask = power_series_mask(Graph::grid({side, side}).normalised(0.9), alpha);
   }
 
-  const CsrMask& csr() {
-    if (!csr_) csr_ = std::make_unique<CsrMask>(sparse());
-    return *csr_;
+  const CsrMask& csr(at::ScalarType indices) {
+    std::unique_ptr<CsrMask>& kept = csr_[indices == at::kInt];
+    if (!kept) kept = std::make_unique<CsrMask>(sparse(), indices);
+    return *kept;
   }
   SparseMatrix sparse() const {
     at::NoGradGuard no_grad;
@@ -48,7 +49,7 @@ struct Problem {
   std::map<std::string, Tensors> expected;  ///< by pass, from the sparse route
 
  private:
-  std::unique_ptr<CsrMask> csr_;
+  std::unique_ptr<CsrMask> csr_[2];
 };
 
 /// The problem of the case at hand; cases come by size, so one is kept.
@@ -123,6 +124,10 @@ Tensors expected_of(const std::shared_ptr<Problem>& problem, const std::string& 
   return kept;
 }
 
+at::ScalarType indices_of(const std::string& variant) {
+  return variant == "torch_sddmm_int32" ? at::kInt : at::kLong;
+}
+
 Prepared prepare(int64_t side, const std::string& variant, const std::string& pass) {
   const std::shared_ptr<Problem> problem = problem_of(side);
   static const std::map<std::string, Route> kRoutes = {{"dense", Route::dense},
@@ -134,10 +139,14 @@ Prepared prepare(int64_t side, const std::string& variant, const std::string& pa
   Forward forward;
   if (ours) {
     forward = by_route(problem, kRoutes.at(variant));
-  } else if (variant == "torch_sddmm" || variant == "torch_algorithm1") {
-    const auto baseline = variant == "torch_sddmm" ? sddmm_attention : algorithm1;
-    forward = [baseline, &csr = problem->csr()](const auto& q, const auto& k, const auto& v) {
-      return baseline(q, k, v, csr);
+  } else if (variant.starts_with("torch_sddmm")) {
+    forward = [&csr = problem->csr(indices_of(variant))](const auto& q, const auto& k, const auto& v) {
+      return sddmm_attention(q, k, v, csr);
+    };
+  } else if (variant.starts_with("torch_algorithm1")) {
+    const int64_t slice_bytes = variant == "torch_algorithm1" ? kWhole : kCached;
+    forward = [slice_bytes, &csr = problem->csr(at::kInt)](const auto& q, const auto& k, const auto& v) {
+      return algorithm1(q, k, v, csr, slice_bytes);
     };
   } else if (variant == "torch_sdpa") {
     forward = [mask = dense_log_mask(problem->sparse())](const auto& q, const auto& k, const auto& v) {
@@ -147,8 +156,8 @@ Prepared prepare(int64_t side, const std::string& variant, const std::string& pa
     forward = linear_attention;
   }
   std::function<Tensors()> call;
-  if (variant == "torch_sddmm" && pass != "forward") {
-    call = [problem, &csr = problem->csr()] {
+  if (variant.starts_with("torch_sddmm") && pass != "forward") {
+    call = [problem, &csr = problem->csr(indices_of(variant))] {
       at::NoGradGuard no_grad;
       return sddmm_gradients(problem->q, problem->k, problem->v, problem->cotangent, csr);
     };
@@ -164,12 +173,13 @@ std::vector<Case> cases() {
   for (const int64_t side : {16, 32, 64, 128, 256, 512}) {
     const int64_t nodes = side * side;
     for (const std::string pass : {"forward", "forward_backward"}) {
-      for (const std::string variant : {"dense", "sparse", "features", "operator", "planned", "torch_sddmm",
-                                        "torch_algorithm1", "torch_sdpa", "torch_linear"}) {
+      for (const std::string variant :
+           {"dense", "sparse", "features", "operator", "planned", "torch_sddmm", "torch_sddmm_int32",
+            "torch_algorithm1", "torch_algorithm1_sliced", "torch_sdpa", "torch_linear"}) {
         const bool quadratic = variant == "dense" || variant == "torch_sdpa";
-        const bool outer = variant == "operator" || variant == "features" || variant == "torch_algorithm1";
+        const bool outer = variant == "operator" || variant == "features" || variant.starts_with("torch_algorithm1");
         // Autograd keeps the N·m·(d+1) products of Algorithm 1: more than 4 GiB at the largest size.
-        const bool heavy = quadratic || (variant == "torch_algorithm1" && pass != "forward");
+        const bool heavy = quadratic || (variant.starts_with("torch_algorithm1") && pass != "forward");
         if (heavy && nodes > kLargestDense) continue;
         all.push_back({.mask = "series3",
                        .nodes = nodes,

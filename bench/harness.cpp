@@ -20,19 +20,28 @@ namespace {
 
 using Run = benchmark::BenchmarkReporter::Run;
 
+/// Google Benchmark 1.8 renamed the mark of a failed run.
+template <typename R>
+bool is_error(const R& run) {
+  if constexpr (requires { run.error_occurred; }) {
+    return run.error_occurred;
+  } else {
+    return static_cast<bool>(run.skipped);
+  }
+}
+
 /// The median repetition under the bare name. Google Benchmark marks in the name how a case was run ("/real_time",
 /// "/repeats:5", …) and appends aggregates ("_median", …); both would make the name depend on settings.
 std::vector<Run> condensed(const std::vector<Run>& runs) {
   if (runs.empty() || runs.front().run_type == Run::RT_Aggregate) return {};
   std::vector<Run> sorted = runs;
   std::sort(sorted.begin(), sorted.end(), [](const Run& a, const Run& b) {
-    return std::pair(!a.error_occurred, a.GetAdjustedRealTime()) <
-           std::pair(!b.error_occurred, b.GetAdjustedRealTime());
+    return std::pair(!is_error(a), a.GetAdjustedRealTime()) < std::pair(!is_error(b), b.GetAdjustedRealTime());
   });
   // An error in any repetition is the result; errors sort first.
-  Run median = sorted.front().error_occurred ? sorted.front() : sorted[(sorted.size() - 1) / 2];
+  Run median = is_error(sorted.front()) ? sorted.front() : sorted[(sorted.size() - 1) / 2];
   median.run_name = {median.run_name.function_name, "", "", "", "", "", "", ""};
-  if (!median.error_occurred) {
+  if (!is_error(median)) {
     const double slowest = sorted.back().GetAdjustedRealTime(), fastest = sorted.front().GetAdjustedRealTime();
     median.counters["spread"] = (slowest - fastest) / median.GetAdjustedRealTime();
   }
@@ -47,7 +56,7 @@ class CondensedReporter : public Base {
   void ReportRuns(const std::vector<Run>& runs) override {
     const std::vector<Run> shown = condensed(runs);
     if (shown.empty()) return;
-    failed_ |= shown.front().error_occurred;
+    failed_ |= is_error(shown.front());
     Base::ReportRuns(shown);
   }
 

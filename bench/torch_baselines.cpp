@@ -28,13 +28,14 @@ at::Tensor sampled_scores(const at::Tensor& a, const at::Tensor& b, const CsrMas
 
 }  // namespace
 
-CsrMask::CsrMask(const SparseMatrix& sparse) : nodes(sparse.pattern->rows()) {
-  const at::Tensor values = sparse.values.detach().clone(), offsets = sparse.pattern->offsets().to(at::kInt);
-  matrix = csr(offsets, sparse.pattern->columns(), values, nodes);
-  pattern = csr(offsets, sparse.pattern->columns(), at::zeros_like(values), nodes);
+CsrMask::CsrMask(const SparseMatrix& sparse, at::ScalarType indices) : nodes(sparse.pattern->rows()) {
+  const at::Tensor values = sparse.values.detach().clone();
+  const at::Tensor offsets = sparse.pattern->offsets().to(indices), columns = sparse.pattern->columns().to(indices);
+  matrix = csr(offsets, columns, values, nodes);
+  pattern = csr(offsets, columns, at::zeros_like(values), nodes);
   const SparsePattern::Transposed& other = sparse.pattern->transposed();
-  transposed_offsets = other.offsets.to(at::kInt);
-  transposed_columns = other.columns;
+  transposed_offsets = other.offsets.to(indices);
+  transposed_columns = other.columns.to(indices);
   transposed_index = other.index;
 }
 
@@ -57,10 +58,10 @@ Tensors sddmm_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tens
           at::mm(mask.transposed(scores.values()), grad_numerator)};
 }
 
-at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask) {
-  constexpr int64_t kSliceBytes = 24 << 20;
+at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask,
+                      int64_t slice_bytes) {
   const int64_t m = q.size(1), width = v.size(1) + 1;
-  const int64_t slice = std::clamp<int64_t>(kSliceBytes / (std::max<int64_t>(mask.nodes, 1) * width * 4), 1, m);
+  const int64_t slice = std::clamp<int64_t>(slice_bytes / (std::max<int64_t>(mask.nodes, 1) * width * 4), 1, m);
   const at::Tensor values = with_ones(v).unsqueeze(1);
   at::Tensor product;
   for (int64_t start = 0; start < m; start += slice) {

@@ -9,10 +9,10 @@
 // q, k [N, m] are features already, v [N, d]; float32.
 namespace topomask::bench {
 
-/// A mask as torch's sparse CSR tensors, made once. int32 indices: torch's MKL wants them and would convert int64 at
-/// each call.
+/// A mask as torch's sparse CSR tensors, made once. `indices` is int64, as torch makes CSR tensors, or int32, which its
+/// MKL wants and would otherwise convert to at each call.
 struct CsrMask {
-  explicit CsrMask(const SparseMatrix& matrix);
+  CsrMask(const SparseMatrix& matrix, at::ScalarType indices);
 
   int64_t nodes;
   at::Tensor matrix;   ///< M
@@ -26,14 +26,16 @@ struct CsrMask {
 /// D⁻¹(M ⊙ QKᵀ)V by `sampled_addmm` on the pattern and one CSR product with [V, 1].
 at::Tensor sddmm_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask);
 /// The output and ∂/∂q, ∂/∂k, ∂/∂v, written out with the same two operations: autograd through a CSR product whose
-/// sparse side needs a gradient goes through a dense N×N matrix (200 times slower at N = 16 384).
+/// sparse side needs a gradient is slower by far.
 Tensors sddmm_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& grad,
                         const CsrMask& mask);
 
 /// Algorithm 1 of Reid et al. (2024) with Φ₁ = M, Φ₂ = I: the CSR product of M with the rows φ(k_j) ⊗ (v_j, 1), then
-/// the contraction with φ(q_i). Over slices of features small enough that malloc reuses their memory, twice as fast as
-/// all at once. Differentiable.
-at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask);
+/// the contraction with φ(q_i). Over slices of features of at most `slice_bytes`: kWhole is the algorithm as it stands,
+/// until a gigabyte; kCached slices stay in the cache, which the paper does not do and is faster. Differentiable.
+inline constexpr int64_t kWhole = int64_t{1} << 30, kCached = int64_t{16} << 20;
+at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask,
+                      int64_t slice_bytes);
 
 /// The additive mask of `sdpa`: log M, −inf where M has no entry. [N, N].
 at::Tensor dense_log_mask(const SparseMatrix& matrix);

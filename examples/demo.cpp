@@ -57,7 +57,9 @@ struct Row {
   std::function<at::Tensor()> forward;
 };
 
-void print_row(const Row& row, const std::vector<at::Tensor>& inputs, double reference) {
+/// Prints a row; the last column is its forward time over `reference`, or over itself where that is 0. Returns the
+/// time.
+double print_row(const Row& row, const std::vector<at::Tensor>& inputs, double reference) {
   double forward = 0;
   int64_t bytes = 0;
   {
@@ -69,9 +71,10 @@ void print_row(const Row& row, const std::vector<at::Tensor>& inputs, double ref
     const at::Tensor out = row.forward();
     torch::autograd::grad({out}, inputs, {at::ones_like(out)});
   });
-  std::printf("   %-42s %9.2f ms %9.1f ms %10.1f MiB %8.0fx\n", row.name, forward, both,
-              static_cast<double>(bytes) / (1 << 20), forward / reference);
+  std::printf("   %-42s %9.2f ms %9.1f ms %10.1f MiB %8.1fx\n", row.name, forward, both,
+              static_cast<double>(bytes) / (1 << 20), reference > 0 ? forward / reference : 1.0);
   std::fflush(stdout);
+  return forward;
 }
 
 /// 3. Beside what torch offers, on one image of side x side tokens.
@@ -84,13 +87,8 @@ void compare(int64_t side) {
   const AttentionOptions options{.features = FeatureMap::identity()};
   const at::Tensor dense = mask->dense(), bias = dense.log().view({1, 1, nodes, nodes});
   const Row ours{"topomask, planned", [&] { return attention(q, k, v, mask, options); }};
-  double reference = 0;
-  {
-    const at::NoGradGuard no_grad;
-    reference = median_milliseconds(ours.forward);
-  }
   std::printf("   N = %ld\n", static_cast<long>(nodes));
-  print_row(ours, {q, k, v}, reference);
+  const double reference = print_row(ours, {q, k, v}, 0);
   print_row({"torch, the same by N x N matrices",
              [&] {
                const at::Tensor weights = at::matmul(q, k.mT()) * dense;

@@ -12,7 +12,7 @@
 
 namespace topomask {
 
-/// Without scale: kernel attention; with it: softmax.
+/// Kernel attention, or softmax with `scale` on the scores.
 struct AttentionRule {
   bool softmax = false;
   double scale = 1;

@@ -149,10 +149,15 @@ TOPOMASK_INLINE void sparse_softmax_attention_backward_rows_body(const Attention
 template <class S>
 TOPOMASK_INLINE void sparse_attention_backward_columns_body(const AttentionColumnArgs<typename S::Scalar>& args,
                                                             int64_t begin, int64_t end) {
+  // The entries of a column lie in as many rows: far apart, and asked for in time.
+  constexpr int64_t kAhead = 64;
+  const int64_t behind = args.t_offsets[end];
   for (int64_t j = begin; j < end; ++j) {
     const int64_t first = args.t_offsets[j], count = args.t_offsets[j + 1] - first;
     const int32_t* rows = args.t_columns + first;
     for (int64_t e = 0; e < count; ++e) {
+      const int64_t ahead = first + e + kAhead;
+      if (ahead < behind) __builtin_prefetch(args.entries + 2 * args.t_index[ahead]);
       const auto* entry = args.entries + 2 * args.t_index[first + e];
       args.value_weights[e] = entry[0];
       args.key_weights[e] = entry[1];

@@ -51,7 +51,7 @@ TOPOMASK_INLINE void gather_tile(const typename S::Scalar* weights, const typena
                                  typename S::Scalar* y) {
   using Vector = typename S::Vector;
   // A narrow tile takes several entries at once, so that a sum does not wait for the one before.
-  constexpr int kChains = kVectors >= 4 ? 1 : kVectors >= 2 ? 2 : 4;
+  constexpr int kChains = kVectors >= 5 ? 1 : kVectors >= 2 ? 2 : 4;
   Vector sums[kChains][kVectors] = {};
   int64_t e = 0;
   for (; e + kChains <= count; e += kChains) {

@@ -123,6 +123,15 @@ TEST_F(GraphWriters, RefuseWhatMetisCannotHold) {
   EXPECT_EQ(files(), 0u);
 }
 
+TEST_F(GraphWriters, RefuseWeightsThatAreNotFinite) {
+  const Graph graph = Graph::path(2).with_weights(at::full({2}, 1e300, at::kDouble)).to(at::kFloat);
+  for (const Format& format : kFormats) {
+    EXPECT_NE(error_of([&] { format.write(graph, at(format.file)); }).find(": weights must be finite to be written"),
+              std::string::npos);
+  }
+  EXPECT_EQ(files(), 0u);
+}
+
 TEST_F(GraphWriters, LeaveNothingBehindWhenTheyFail) {
   const Graph graph = Graph::path(63);
   for (const Format& format : kFormats) {

@@ -72,7 +72,8 @@ at::Tensor dense_matrix(const PatternPtr& pattern, const at::Tensor& values) {
 }
 
 at::Tensor clamp_reference(const at::Tensor& denominator, double eps) {
-  const at::Tensor bound = at::where(denominator < 0, -eps, eps).to(denominator.scalar_type());
+  const at::Tensor bound =
+      at::where(denominator < 0, at::full_like(denominator, -eps), at::full_like(denominator, eps));
   return at::where(denominator.abs() < eps, bound, denominator);
 }
 

@@ -1,10 +1,12 @@
 #include "core/simd.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "core/parallel.h"
@@ -19,6 +21,21 @@ TEST(Simd, RunsTheHighestLevelOfThisProcessor) {
   if (__builtin_cpu_supports("x86-64-v3")) expected = 3;
   if (__builtin_cpu_supports("x86-64-v4")) expected = 4;
   EXPECT_EQ(simd_level(), expected);
+}
+
+TEST(Simd, TheLinkerChoseTheKernelOfThatLevel) {
+  // The compiler's names: versions of a kernel carry a suffix, and one more symbol stands for the choice between them.
+  // Looking that one up gives the version that runs.
+  const std::string versions = "_ZN8topomask18spmm_rows_versionsERKNS_8SpmmArgsIfEEll";
+  const std::string choice = "_Z53" + versions + "RKN8topomask8SpmmArgsIfEEll";
+  void* chosen = dlsym(RTLD_DEFAULT, choice.c_str());
+  if (!chosen) GTEST_SKIP() << "this compiler names the choice between versions of a function otherwise";
+  EXPECT_NE(dlsym(RTLD_DEFAULT, (versions + ".arch_x86_64_v3").c_str()), nullptr);
+  EXPECT_NE(dlsym(RTLD_DEFAULT, (versions + ".arch_x86_64_v4").c_str()), nullptr);
+  Dl_info found{};
+  ASSERT_NE(dladdr(chosen, &found), 0);
+  const std::string suffix = simd_level() == 1 ? "" : ".arch_x86_64_v" + std::to_string(simd_level());
+  EXPECT_EQ(std::string(found.dli_sname), versions + suffix);
 }
 #endif
 
