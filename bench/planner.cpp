@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,22 +18,46 @@
 namespace topomask::bench {
 namespace {
 
-constexpr double kTooSlow = 2.0;  ///< seconds a call, by the estimate: not measured
+constexpr double kTooSlow = 0.7;  ///< seconds a call, by the estimate: not measured
+
+/// A mask over side × side nodes.
+using Maker = std::function<MaskPtr(int64_t side)>;
+
+Maker series(int64_t hops) {
+  return [hops](int64_t side) {
+    const at::Tensor alpha = at::pow(0.5, at::arange(hops + 1, at::kFloat));
+    return power_series_mask(Graph::grid({side, side}).normalised(0.9), alpha);
+  };
+}
+
+struct Kind {
+  std::string name;
+  Maker make;
+  int64_t largest_side = 256;
+};
+
+/// From 3 entries a row to half of all: each route is the best one somewhere.
+std::vector<Kind> kinds() {
+  return {{"neighbours",
+           [](int64_t side) {
+             return neighbours_mask(Graph::grid({side, side}));
+           }},
+          {"series3", series(3)},
+          {"series5", series(5)},
+          {"series12", series(12), 128},
+          {"tenth", [](int64_t side) { return neighbours_mask(Graph::erdos_renyi(side * side, 0.1)); }, 64},
+          {"half", [](int64_t side) { return neighbours_mask(Graph::erdos_renyi(side * side, 0.5)); }, 64},
+          {"none", [](int64_t side) { return none_mask(side * side); }},
+          {"causal", [](int64_t side) { return causal_mask(side * side); }}};
+}
 
 struct Point {
-  std::string mask;
-  int64_t hops;  ///< 0: neighbours
+  Kind kind;
   int64_t side;
   int64_t features, value_dim;
 
-  std::string name() const { return mask + "_m" + std::to_string(features) + "_d" + std::to_string(value_dim); }
+  std::string name() const { return kind.name + "_m" + std::to_string(features) + "_d" + std::to_string(value_dim); }
   int64_t nodes() const { return side * side; }
-
-  MaskPtr make_mask() const {
-    const Graph graph = Graph::grid({side, side});
-    if (hops == 0) return neighbours_mask(graph);
-    return power_series_mask(graph.normalised(0.9), at::pow(0.5, at::arange(hops + 1, at::kFloat)));
-  }
 
   Plan plan(const MaskPtr& of) const {
     return plan_attention(*of, {.nodes = nodes(),
@@ -43,14 +68,14 @@ struct Point {
   }
 };
 
-/// The mask for a graph and a number of hops serves all widths, which come one after the other.
+/// A mask serves all widths, which come one after the other.
 MaskPtr mask_of(const Point& point) {
   static std::string key;
   static MaskPtr mask;
-  const std::string wanted = point.mask + std::to_string(point.side);
+  const std::string wanted = point.kind.name + std::to_string(point.side);
   if (key != wanted) {
     mask.reset();
-    mask = point.make_mask();
+    mask = point.kind.make(point.side);
     key = wanted;
   }
   return mask;
@@ -81,11 +106,10 @@ Prepared prepare(const Point& point, Route route) {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const int64_t side : {16, 32, 64, 128, 256}) {
-    for (const auto& [mask, hops] : std::vector<std::pair<std::string, int64_t>>{
-             {"neighbours", 0}, {"series1", 1}, {"series3", 3}, {"series5", 5}}) {
-      for (const auto& [m, d] :
-           std::vector<std::pair<int64_t, int64_t>>{{16, 16}, {64, 64}, {128, 128}, {128, 16}, {16, 128}}) {
-        const Point point{mask, hops, side, m, d};
+    for (const Kind& kind : kinds()) {
+      if (side > kind.largest_side) continue;
+      for (const auto& [m, d] : std::vector<std::pair<int64_t, int64_t>>{{16, 16}, {64, 64}, {128, 16}, {16, 128}}) {
+        const Point point{kind, side, m, d};
         for (const RouteEstimate& estimate : point.plan(mask_of(point)).estimates) {
           if (!estimate.available || estimate.seconds > kTooSlow) continue;
           const Route route = estimate.route;

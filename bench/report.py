@@ -72,6 +72,34 @@ def print_times(results, mask, kind, reference):
     print_table(peaks)
 
 
+def markdown(results, reference="sparse"):
+    """The forward and backward times of a suite as Markdown, a row per variant, with the ratio against the reference."""
+    context, lines = results.context, []
+    lines.append(f"{context.get('cpu', 'unknown cpu')}, {context['threads']} threads, torch {context['torch']}, version "
+                 f"{context['git']}, {context['date'][:10]}. Median ms, ± half the spread, time over that of `{reference}`.")
+    for mask in results.column(0):
+        for kind in results.column(3):
+            chosen = {key: item for key, item in results.cases.items() if key[0] == mask and key[3] == kind}
+            sizes = sorted({key[1] for key in chosen})
+            lines += ["", f"**{mask}, {kind}**", "", "| variant | " + " | ".join(f"N = {n}" for n in sizes) + " |",
+                      "|---|" + "---|" * len(sizes)]
+            for variant in dict.fromkeys(key[2] for key in chosen):
+                cells = []
+                for n in sizes:
+                    item, base = chosen.get((mask, n, variant, kind)), chosen.get((mask, n, reference, kind))
+                    cells.append(f"{item['real_time']:.3g} ±{50 * item['spread']:.0f}% ({item['real_time'] / base['real_time']:.3g}×)"
+                                 if item and base else "–")
+                lines.append(f"| `{variant}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def write_docs(path, name, data):
+    """Replaces the part of a page between `<!-- bench:NAME -->` and `<!-- end -->` by the suite's tables."""
+    head, rest = path.read_text().split(f"<!-- bench:{name} -->\n", 1)
+    tail = rest.split("<!-- end -->", 1)[1]
+    path.write_text(f"{head}<!-- bench:{name} -->\n{markdown(Results(data))}<!-- end -->{tail}")
+
+
 class Bars:
     """Requirements on measured figures; one whose cases were not run is skipped."""
 

@@ -44,6 +44,11 @@ at::Tensor CsrMask::transposed(const at::Tensor& values) const {
 }
 
 at::Tensor sddmm_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask) {
+  const at::Tensor weights = at::sparse_sampled_addmm(mask.pattern, q, k.t(), /*beta=*/0) * mask.matrix;
+  return at::mm(weights, v) / at::mm(weights, v.new_ones({mask.nodes, 1}));
+}
+
+at::Tensor tuned_sddmm_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask) {
   return divided(at::mm(sampled_scores(q, k, mask), with_ones(v)));
 }
 

@@ -1,20 +1,22 @@
 #include "attention/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "attention/routes.h"
 
 namespace topomask {
 namespace {
 
 // Nanoseconds on one core (AVX-512, float32) per unit named. Only their ratios decide between routes.
-constexpr double kGemm = 0.025;        // multiply-add inside a large matrix product
-constexpr double kPass = 0.25;         // element written or rescaled in a matrix that misses the cache
-constexpr double kSparse = 0.045;      // multiply-add of the sparse attention kernel
-constexpr double kEntry = 1.0;         // entry visited by it
-constexpr double kFactored = 0.045;    // multiply-add of the factored kernel
-constexpr double kColumns = 0.12;      // multiply-add of M·X on a slice of columns
-constexpr double kCall = 12e3;         // one call of a fused kernel
-constexpr double kOperations = 40e3;   // a route made of a dozen tensor operations
-constexpr int64_t kSliceFeatures = 8;  // of the operator route
+constexpr double kGemm = 0.025;       // multiply-add inside a large matrix product
+constexpr double kPass = 0.25;        // element written or rescaled in a matrix that misses the cache
+constexpr double kSparse = 0.045;     // multiply-add of the sparse attention kernel
+constexpr double kEntry = 1.0;        // entry visited by it
+constexpr double kFactored = 0.045;   // multiply-add of the factored kernel
+constexpr double kColumns = 0.12;     // multiply-add of M·X on a slice of columns
+constexpr double kCall = 12e3;        // one call of a fused kernel
+constexpr double kOperations = 40e3;  // a route made of a dozen tensor operations
 
 RouteEstimate estimate(Route route, const Workload& w, double parallel_ns, double serial_ns, double elements) {
   const double wide = w.element_size == 8 ? 2.0 : 1.0;  // half as many lanes, twice the bytes
@@ -70,9 +72,9 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
                     slices * n * 4 * (m + columns));
   }
   const double per_column = counts.operator_work * kColumns + n * 3 * kPass;
-  const double calls = static_cast<double>((w.features + kSliceFeatures - 1) / kSliceFeatures);
-  return estimate(Route::operator_, w, slices * m * columns * per_column, calls * kOperations,
-                  slices * n * columns * (2.0 * kSliceFeatures + 2));
+  const auto at_once = static_cast<double>(slice_features(w.slices * w.nodes * w.value_dim * w.element_size));
+  return estimate(Route::operator_, w, slices * m * columns * per_column, std::ceil(m / at_once) * kOperations,
+                  slices * n * columns * (3 * at_once + 2));
 }
 
 }  // namespace topomask

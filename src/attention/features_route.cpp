@@ -70,7 +70,7 @@ at::Tensor features_route(const Problem& problem) {
   const at::Tensor product =
       DenseFactorProduct::apply(problem.q.to(type), problem.k.to(type), with_ones_column(problem.v),
                                 factors->left.dense.to(type), factors->right.dense.to(type));
-  return normalise_joint(product, problem.eps, problem.v.scalar_type());
+  return normalise_joint(product, problem);
 }
 
 }  // namespace topomask

@@ -10,14 +10,17 @@ at::Tensor normalise(const at::Tensor& numerator, const at::Tensor& denominator,
   return numerator / at::where(denominator.abs() < eps, floor, denominator).unsqueeze(-1);
 }
 
-at::Tensor with_ones_column(const at::Tensor& v) {
+at::Tensor with_ones_column(const at::Tensor& v, int64_t unit) {
   const at::Tensor wide = v.to(accumulation_type(v.scalar_type()));
-  return at::cat({wide, at::ones({v.size(0), v.size(1), v.size(2), 1}, wide.options().requires_grad(false))}, -1);
+  const at::Tensor ones = at::ones({v.size(0), v.size(1), v.size(2), 1}, wide.options().requires_grad(false));
+  const int64_t zeros = unit - 1 - v.size(3) % unit;
+  return at::cat({wide, zeros > 0 ? at::constant_pad_nd(ones, {0, zeros}) : ones}, -1);
 }
 
-at::Tensor normalise_joint(const at::Tensor& product, double eps, at::ScalarType dtype) {
-  const int64_t width = product.size(-1) - 1;
-  return normalise(product.narrow(-1, 0, width), product.select(-1, width), eps).to(dtype);
+at::Tensor normalise_joint(const at::Tensor& product, const Problem& problem) {
+  const int64_t width = problem.v.size(-1);
+  const at::Tensor out = normalise(product.narrow(-1, 0, width), product.select(-1, width), problem.eps);
+  return out.to(problem.v.scalar_type());
 }
 
 }  // namespace topomask

@@ -1,9 +1,13 @@
 #include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "attention/columns_kernel.h"
 #include "attention/routes.h"
 #include "core/checks.h"
 #include "core/mask_holder.h"
+#include "core/simd.h"
 
 namespace topomask {
 namespace {
@@ -11,20 +15,47 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Features per slice: enough columns to keep M·X busy, few enough that a slice is a small multiple of v.
-constexpr int64_t kSliceFeatures = 8;
+/// Features first … first+count−1 of a contiguous tensor [B, H, N, m].
+struct Slice {
+  const at::Tensor& tensor;
+  int64_t first;
+  int64_t count;
+};
 
-/// Rows [.., S] ⊗ [.., c] as [B, H, N, S·c].
-at::Tensor outer_columns(const at::Tensor& a, const at::Tensor& b) {
-  return (a.unsqueeze(-1) * b.unsqueeze(-2)).view({b.size(0), b.size(1), b.size(2), a.size(-1) * b.size(-1)});
+/// Calls kernel(args, begin, end) over ranges of all nodes: `a` is a slice of features, b [B, H, N, c], x
+/// [B, H, N, count·c], plain and contiguous.
+template <class Kernel>
+void for_nodes(const Slice& a, const at::Tensor& b, const at::Tensor& x, const Kernel& kernel) {
+  const int64_t nodes = b.size(0) * b.size(1) * b.size(2), work = a.count * b.size(-1);
+  AT_DISPATCH_FLOATING_TYPES(b.scalar_type(), "columns", [&] {
+    const ColumnsArgs<scalar_t> args{a.tensor.data_ptr<scalar_t>() + a.first,
+                                     a.tensor.size(-1),
+                                     a.count,
+                                     b.data_ptr<scalar_t>(),
+                                     b.size(-1),
+                                     x.data_ptr<scalar_t>()};
+    at::parallel_for(0, nodes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)),
+                     [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
+  });
 }
 
-/// Per node: [1, S]·[S, c], and [S, c]·[c, 1]. `x` is [B, H, N, S·c].
-at::Tensor contract_features(const at::Tensor& a, const at::Tensor& x) {
-  return at::matmul(a.unsqueeze(-2), x.view({x.size(0), x.size(1), x.size(2), a.size(-1), -1})).squeeze(-2);
+/// Per node, features ⊗ values as columns: [B, H, N, count·c].
+at::Tensor outer_columns(const Slice& a, const at::Tensor& b) {
+  const at::Tensor x = at::empty({b.size(0), b.size(1), b.size(2), a.count * b.size(-1)}, b.options());
+  for_nodes(a, b, x, [](const auto& args, int64_t begin, int64_t end) { outer_columns_rows(args, begin, end); });
+  return x;
 }
-at::Tensor contract_values(const at::Tensor& x, const at::Tensor& b) {
-  return at::matmul(x.view({x.size(0), x.size(1), x.size(2), -1, b.size(-1)}), b.unsqueeze(-1)).squeeze(-1);
+
+/// b += Σ_s a_s x[s, :], per node.
+void add_contracted_features(const Slice& a, const at::Tensor& x, const at::Tensor& b) {
+  for_nodes(a, b, x.contiguous(),
+            [](const auto& args, int64_t begin, int64_t end) { contract_features_rows(args, begin, end); });
+}
+
+/// a_s = x[s, :] · b, per node.
+void contract_values(const at::Tensor& x, const at::Tensor& b, const Slice& a) {
+  for_nodes(a, b, x.contiguous(),
+            [](const auto& args, int64_t begin, int64_t end) { contract_values_rows(args, begin, end); });
 }
 
 /// (M ⊙ q kᵀ) v by the lemma: M applied to the columns k_s ⊗ v, a slice of features at a time, forward and backward, so
@@ -37,9 +68,10 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
     ctx->save_for_backward(std::move(saved));
     save_mask(ctx, mask);
     at::Tensor out = at::zeros_like(v);
-    for (int64_t s = 0; s < q.size(-1); s += kSliceFeatures) {
-      const int64_t width = std::min(kSliceFeatures, q.size(-1) - s);
-      out += contract_features(q.narrow(-1, s, width), mask->apply(outer_columns(k.narrow(-1, s, width), v)));
+    const int64_t per_slice = slice_features(v.numel() * v.element_size());
+    for (int64_t s = 0; s < q.size(-1); s += per_slice) {
+      const int64_t count = std::min(per_slice, q.size(-1) - s);
+      add_contracted_features({q, s, count}, mask->apply(outer_columns({k, s, count}, v)), out);
     }
     return out;
   }
@@ -55,14 +87,14 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
 
     at::Tensor dq = at::empty_like(q), dk = at::empty_like(k), dv = at::zeros_like(v);
     variable_list result(4 + parameters);
-    for (int64_t s = 0; s < q.size(-1); s += kSliceFeatures) {
-      const int64_t width = std::min(kSliceFeatures, q.size(-1) - s);
-      const at::Tensor q_slice = q.narrow(-1, s, width), k_slice = k.narrow(-1, s, width);
-      const at::Tensor x = outer_columns(k_slice, v), dy = outer_columns(q_slice, g);
-      dq.narrow(-1, s, width).copy_(contract_values(mask->apply(x), g));
+    const int64_t per_slice = slice_features(v.numel() * v.element_size());
+    for (int64_t s = 0; s < q.size(-1); s += per_slice) {
+      const int64_t count = std::min(per_slice, q.size(-1) - s);
+      const at::Tensor x = outer_columns({k, s, count}, v), dy = outer_columns({q, s, count}, g);
+      contract_values(mask->apply(x), g, {dq, s, count});
       const at::Tensor dx = mask->apply_transposed(dy);
-      dk.narrow(-1, s, width).copy_(contract_values(dx, v));
-      dv += contract_features(k_slice, dx);
+      contract_values(dx, v, {dk, s, count});
+      add_contracted_features({k, s, count}, dx, dv);
       if (!wants_parameters) continue;
       const auto gradients = mask->parameter_gradients(x, dy);
       for (int64_t p = 0; p < parameters; ++p) {
@@ -98,15 +130,25 @@ struct OwnProduct : torch::autograd::Function<OwnProduct> {
 
 }  // namespace
 
+int64_t slice_features(int64_t value_bytes) {
+  // Slices small enough that the allocator hands out the same memory again instead of fresh pages.
+  constexpr int64_t kSliceBytes = int64_t{20} << 20;
+  int64_t count = kWidthUnit;
+  while (count > 1 && count * value_bytes > kSliceBytes) count /= 2;
+  return count;
+}
+
 at::Tensor operator_route(const Problem& problem) {
   const at::ScalarType type = accumulation_type(problem.q.scalar_type());
   const at::Tensor q = problem.q.to(type).contiguous(), k = problem.k.to(type).contiguous();
-  const at::Tensor v = with_ones_column(problem.v);
+  // Padded so that the columns of a full slice are as many as the sparse kernels like, a multiple of 16.
+  const int64_t value_bytes = problem.v.numel() * static_cast<int64_t>(c10::elementSize(type));
+  const at::Tensor v = with_ones_column(problem.v, kWidthUnit / slice_features(value_bytes));
   const auto parameters = problem.mask->parameters();
   const bool own = problem.mask->masked_product_work(q.size(-1), v.size(-1)).has_value();
   const at::Tensor product = own ? OwnProduct::apply(problem.mask, q, k, v)
                                  : StreamedProduct::apply(problem.mask, q, k, v, at::TensorList(parameters));
-  return normalise_joint(product, problem.eps, problem.v.scalar_type());
+  return normalise_joint(product, problem);
 }
 
 }  // namespace topomask

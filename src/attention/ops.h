@@ -15,7 +15,9 @@ namespace topomask {
 
 /// out_i = Σ_j A_ij v_j / D_i, A_ij = M_ij (q_i·k_j), over the entries of M [N, N]. D_i is den_i = Σ_j A_ij kept at
 /// least eps from zero, with its sign (0 counts as +). Returns out [B, H, N, d] in the dtype of v, and den [B, H, N]
-/// before the clamp, in the accumulation type and without gradient. Cost: entries·(m + d) per slice.
+/// before the clamp, in the accumulation type and without gradient. Cost: entries·(m + d) per slice. Where a gradient
+/// is wanted and 2·entries ≤ N·(m + d), a scalar per entry and slice is kept for the backward, which saves it
+/// entries·m.
 std::tuple<at::Tensor, at::Tensor> sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                     const SparseMatrix& matrix, double eps);
 

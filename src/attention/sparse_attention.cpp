@@ -23,7 +23,7 @@ T kernel_eps(double eps) {
 template <class T>
 void run_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& values,
                  const PatternTensors& pattern, const AttentionRule& rule, const AttentionResult& result) {
-  const int64_t heads = q.size(1), rows = pattern.rows(), cols = pattern.cols();
+  const int64_t heads = q.size(1), rows = pattern.rows(), cols = pattern.cols(), entries = pattern.entries();
   const int64_t value_stride = values.size(0) == 1 ? 0 : values.size(1);
   AttentionArgs<T> shared{};
   shared.offsets = pattern.offsets.const_data_ptr<int64_t>();
@@ -35,13 +35,14 @@ void run_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
   shared.out = result.out.mutable_data_ptr<T>();
   shared.row_max = rule.softmax ? result.row_max.mutable_data_ptr<T>() : nullptr;
   shared.denominator = result.denominator.mutable_data_ptr<T>();
+  shared.kept = result.scores.defined() ? result.scores.mutable_data_ptr<T>() : nullptr;
   shared.features = q.size(3);
   shared.value_dim = v.size(3);
   shared.scale = static_cast<T>(rule.scale);
   shared.eps = kernel_eps<T>(rule.eps);
   const int64_t work = shared.features + shared.value_dim;
   for_row_ranges(shared.offsets, rows, q.size(0) * heads, work, [&](int64_t slice, int64_t begin, int64_t end) {
-    RowBuffers<T> buffers(shared.offsets, begin, end, 1);
+    RowBuffers<T> buffers(shared.offsets, begin, end, 1, kBlockEntries);
     AttentionArgs<T> args = shared;
     args.values += slice % heads * value_stride;
     args.q += slice * rows * args.features;
@@ -50,6 +51,7 @@ void run_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
     args.out += slice * rows * args.value_dim;
     if (args.row_max) args.row_max += slice * rows;
     args.denominator += slice * rows;
+    if (args.kept) args.kept += slice * entries;
     args.scores = buffers[0];
     if (rule.softmax) {
       sparse_softmax_attention_rows(args, begin, end);
@@ -83,6 +85,7 @@ class Backward {
     by_row_.denominator = result.denominator.const_data_ptr<T>();
     by_row_.grad_q = grads.q.mutable_data_ptr<T>();
     by_row_.grad_values = grads.values.defined() ? grads.values.mutable_data_ptr<T>() : nullptr;
+    by_row_.kept = result.scores.defined() ? result.scores.const_data_ptr<T>() : nullptr;
     by_row_.features = q.size(3);
     by_row_.value_dim = v.size(3);
     by_row_.scale = static_cast<T>(rule.scale);
@@ -114,9 +117,9 @@ class Backward {
  private:
   /// A task owns its rows in every slice of the group: grad_values needs no atomics and its sums have one order.
   void pass_over_rows(int64_t first, int64_t last) {
-    const int64_t work = (last - first) * (2 * by_row_.features + by_row_.value_dim);
+    const int64_t work = (last - first) * ((by_row_.kept ? 1 : 2) * by_row_.features + by_row_.value_dim);
     for_row_ranges(by_row_.offsets, rows_, 1, work, [&](int64_t, int64_t begin, int64_t end) {
-      RowBuffers<T> buffers(by_row_.offsets, begin, end, 2);
+      RowBuffers<T> buffers(by_row_.offsets, begin, end, 2, kBlockEntries);
       for (int64_t slice = first; slice < last; ++slice) {
         AttentionBackwardArgs<T> args = by_row_;
         const int64_t head = value_heads_ == 1 ? 0 : slice % heads_;
@@ -127,6 +130,7 @@ class Backward {
         args.v += slice * cols_ * args.value_dim;
         if (args.row_max) args.row_max += slice * rows_;
         args.denominator += slice * rows_;
+        if (args.kept) args.kept += slice * entries_;
         args.grad_q += slice * rows_ * args.features;
         if (args.grad_values) args.grad_values += head * entries_;
         args.accumulate_values = slice >= value_heads_;
@@ -145,7 +149,7 @@ class Backward {
   void pass_over_columns(int64_t first, int64_t last) {
     const int64_t work = by_column_.features + by_column_.value_dim;
     for_row_ranges(by_column_.t_offsets, cols_, last - first, work, [&](int64_t place, int64_t begin, int64_t end) {
-      RowBuffers<T> buffers(by_column_.t_offsets, begin, end, 2);
+      RowBuffers<T> buffers(by_column_.t_offsets, begin, end, 2, kBlockEntries);
       const int64_t slice = first + place;
       AttentionColumnArgs<T> args = by_column_;
       args.entries += place * entries_ * 2;
@@ -169,12 +173,13 @@ class Backward {
 
 AttentionResult sparse_attention_plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                        const at::Tensor& values, const PatternTensors& pattern,
-                                       const AttentionRule& rule) {
+                                       const AttentionRule& rule, bool keep_scores) {
   const int64_t batch = q.size(0), heads = q.size(1), rows = pattern.rows();
   AttentionResult result;
   result.out = at::empty({batch, heads, rows, v.size(3)}, v.options());
   if (rule.softmax) result.row_max = at::empty({batch, heads, rows}, v.options());
   result.denominator = at::empty({batch, heads, rows}, v.options());
+  if (keep_scores) result.scores = at::empty({batch, heads, pattern.entries()}, v.options());
   if (q.scalar_type() == at::kFloat) {
     run_forward<float>(q, k, v, values, pattern, rule, result);
   } else {

@@ -23,10 +23,11 @@ struct AttentionResult {
   at::Tensor out;
   at::Tensor row_max;  ///< undefined for kernel attention
   at::Tensor denominator;
+  at::Tensor scores;  ///< e_ij [B, H, entries] where it is kept for the backward; otherwise undefined
 };
 AttentionResult sparse_attention_plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                        const at::Tensor& values, const PatternTensors& pattern,
-                                       const AttentionRule& rule);
+                                       const AttentionRule& rule, bool keep_scores);
 
 struct AttentionGradients {
   at::Tensor q, k, v;

@@ -10,6 +10,9 @@
 
 namespace topomask {
 
+/// A kernel works on blocks of rows with at most this many entries, or on one longer row.
+inline constexpr int64_t kBlockEntries = 1024;
+
 template <class T>
 struct AttentionArgs {
   const int64_t* offsets;
@@ -25,7 +28,8 @@ struct AttentionArgs {
   int64_t value_dim;
   T scale;  ///< softmax only
   T eps;
-  T* scores;  ///< one scalar per entry of the longest row, padded
+  T* scores;  ///< one scalar per entry of a block, padded
+  T* kept;    ///< [entries]: takes e_ij; null where nobody asks for it
 };
 void sparse_attention_rows(const AttentionArgs<float>& args, int64_t begin, int64_t end);
 void sparse_attention_rows(const AttentionArgs<double>& args, int64_t begin, int64_t end);
@@ -52,8 +56,9 @@ struct AttentionBackwardArgs {
   int64_t value_dim;
   T scale;
   T eps;
-  T* scores;    ///< like AttentionArgs::scores
-  T* products;  ///< likewise
+  T* scores;      ///< like AttentionArgs::scores
+  T* products;    ///< likewise
+  const T* kept;  ///< e_ij as the forward left it; null to compute it again
 };
 void sparse_attention_backward_rows(const AttentionBackwardArgs<float>& args, int64_t begin, int64_t end);
 void sparse_attention_backward_rows(const AttentionBackwardArgs<double>& args, int64_t begin, int64_t end);
@@ -73,7 +78,7 @@ struct AttentionColumnArgs {
   T* grad_v;
   int64_t features;
   int64_t value_dim;
-  T* key_weights;    ///< one scalar per entry of the longest column, padded
+  T* key_weights;    ///< one scalar per entry of a block of columns, padded
   T* value_weights;  ///< likewise
 };
 void sparse_attention_backward_columns(const AttentionColumnArgs<float>& args, int64_t begin, int64_t end);

@@ -41,13 +41,13 @@ void for_row_ranges(const int64_t* offsets, int64_t rows, int64_t slices, int64_
   });
 }
 
-/// Room for `count` arrays of one scalar per entry of the longest row in a range, each with the padding the row
-/// primitives ask.
+/// Room for `count` arrays of one scalar per entry of the longest row in a range, or of `least` entries, each with the
+/// padding the row primitives ask.
 template <class T>
 class RowBuffers {
  public:
-  RowBuffers(const int64_t* offsets, int64_t begin, int64_t end, int count) {
-    int64_t longest = 0;
+  RowBuffers(const int64_t* offsets, int64_t begin, int64_t end, int count, int64_t least = 0) {
+    int64_t longest = least;
     for (int64_t i = begin; i < end; ++i) longest = std::max(longest, offsets[i + 1] - offsets[i]);
     size_ = longest / kPadding * kPadding + kPadding;
     data_ = std::make_unique_for_overwrite<T[]>(size_ * count);

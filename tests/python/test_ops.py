@@ -4,6 +4,7 @@ TOPOMASK_LIBRARY names the shared library. Values are held against dense formula
 is tested: schema, meta kernel, autograd, tracing.
 """
 
+import itertools
 import os
 import unittest
 
@@ -74,6 +75,9 @@ def differentiable_calls(**options):
         ("sparse_attention", ops.sparse_attention, (*product_arguments(case), 1e-6)),
         ("sparse_attention, shared values", ops.sparse_attention, (*product_arguments(tall), 1e-6)),
         ("sparse_softmax_attention", ops.sparse_softmax_attention, (*product_arguments(case), 0.5, 1e-6)),
+        ("scores kept", ops.sparse_attention_forward, (*product_arguments(case), False, 1.0, 1e-6, True)),
+        ("softmax, scores kept", ops.sparse_attention_forward, (*product_arguments(case), True, 0.5, 1e-6, True)),
+        ("softmax, scores not kept", ops.sparse_attention_forward, (*product_arguments(tall), True, 0.5, 1e-6, False)),
         ("factored_product", ops.factored_product, factored_case(**options)),
     ]
 
@@ -83,7 +87,7 @@ def outputs_of(result):
 
 
 def differentiable_part(function):
-    """The operator without its outputs that have no gradient (denominator and row maximum)."""
+    """The operator without its outputs that have no gradient (denominator, row maximum and scores)."""
     return lambda *args: tuple(out for out in outputs_of(function(*args)) if out.requires_grad)
 
 
@@ -97,8 +101,6 @@ class Registration(unittest.TestCase):
     def test_opcheck_of_operators_without_gradients(self):
         with torch.no_grad():
             case = Case(requires_grad=False)
-            _, denominator = ops.sparse_attention(*product_arguments(case), 1e-6)
-            _, row_max, softmax_denominator = ops.sparse_softmax_attention(*product_arguments(case), 0.5, 1e-6)
             factored = factored_case(requires_grad=False)
             numerator, factored_denominator = ops.factored_product(*factored)
         calls = [
@@ -106,14 +108,11 @@ class Registration(unittest.TestCase):
             (ops.sddmm, (case.y, case.x, *case.pattern[:2], 2)),
         ]
         for want in (False, True):
-            calls += [
-                (ops.sparse_attention_backward, (case.y, *product_arguments(case), denominator, 1e-6, want)),
-                (
-                    ops.sparse_softmax_attention_backward,
-                    (case.y, *product_arguments(case), row_max, softmax_denominator, 0.5, 1e-6, want),
-                ),
-                (ops.factored_product_backward, (numerator, factored_denominator, *factored, want, not want)),
-            ]
+            calls.append((ops.factored_product_backward, (numerator, factored_denominator, *factored, want, not want)))
+        for softmax, keep, want in itertools.product((False, True), repeat=3):
+            rule = (softmax, 0.5, 1e-6)
+            left = ops.sparse_attention_forward(*product_arguments(case), *rule, keep)[1:]
+            calls.append((ops.sparse_attention_backward, (case.y, *product_arguments(case), *left, *rule, want)))
         for function, args in calls:
             with self.subTest(str(function)):
                 torch.library.opcheck(function.default, args)
@@ -131,6 +130,17 @@ class Gradients(unittest.TestCase):
         for name, function, args in differentiable_calls():
             with self.subTest(name):
                 torch.autograd.gradcheck(differentiable_part(function), args, fast_mode=False)
+
+
+    def test_kept_scores_change_nothing(self):
+        case = Case(dtype=torch.float32)
+        for softmax in (False, True):
+            results = []
+            for keep in (False, True):
+                out, _, _, scores = ops.sparse_attention_forward(*product_arguments(case), softmax, 0.5, 1e-6, keep)
+                self.assertEqual(tuple(scores.shape), (2, 2, len(case.pattern[1])) if keep else (0,))
+                results.append((out, *torch.autograd.grad(out.square().sum(), (case.q, case.k, case.v, case.values))))
+            torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
 class Compile(unittest.TestCase):
@@ -158,7 +168,9 @@ class Compile(unittest.TestCase):
 
     def test_inductor_agrees_with_eager(self):
         case = Case(dtype=torch.float32)
-        self.compare(ops.sparse_attention, (*product_arguments(case), 1e-6), "inductor")
+        # A cached graph calls the operators as they were when it was compiled.
+        with torch._inductor.config.patch(force_disable_caches=True):
+            self.compare(ops.sparse_attention, (*product_arguments(case), 1e-6), "inductor")
 
 
 class Autocast(unittest.TestCase):

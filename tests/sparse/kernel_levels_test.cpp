@@ -55,7 +55,7 @@ struct Data {
   Tensor q = random_tensor({kNodes, kWidth}, 2, true).to(dtype), k = random_tensor({kNodes, kWidth}, 3, true).to(dtype);
   Tensor v = random_tensor({kNodes, kWidth}, 4).to(dtype),
          values = random_tensor({pattern->entries()}, 5, true).to(dtype);
-  Tensor buffer = at::zeros({2, 256}, dtype);
+  Tensor buffer = at::zeros({2, kBlockEntries + 16}, dtype);
 
   const int64_t* offsets() const { return pattern->offsets().template const_data_ptr<int64_t>(); }
   const int32_t* columns() const { return pattern->columns().template const_data_ptr<int32_t>(); }
@@ -89,10 +89,11 @@ TYPED_TEST(KernelLevels, AgreeOnAttention) {
   for (const std::string name : {"sparse_attention_rows", "sparse_softmax_attention_rows"}) {
     expect_versions_agree<AttentionArgs<T>>(name, "AttentionArgs", d.kFloat, [&](auto kernel) {
       const Tensor out = d.poisoned({kNodes, kWidth}), den = d.poisoned({kNodes}), max = at::zeros({kNodes}, d.dtype);
+      const Tensor kept = d.poisoned({d.pattern->entries()});
       kernel({d.offsets(), d.columns(), d.at(d.values), d.at(d.q), d.at(d.k), d.at(d.v), d.at(out), d.at(max),
-              d.at(den), kWidth, kWidth, T(0.3), T(1e-6), d.at(d.buffer)},
+              d.at(den), kWidth, kWidth, T(0.3), T(1e-6), d.at(d.buffer), d.at(kept)},
              0, kNodes);
-      return std::vector<Tensor>{out, den, max};
+      return std::vector<Tensor>{out, den, max, kept};
     });
   }
 }
@@ -101,16 +102,36 @@ TYPED_TEST(KernelLevels, AgreeOnGradientsOfAttention) {
   using T = TypeParam;
   const Data<T> d;
   const Tensor den = at::ones({kNodes}, d.dtype), max = at::full({kNodes}, 20, d.dtype);
+  const Tensor scores = random_tensor({d.pattern->entries()}, 8).to(d.dtype);
   for (const std::string name : {"sparse_attention_backward_rows", "sparse_softmax_attention_backward_rows"}) {
-    expect_versions_agree<AttentionBackwardArgs<T>>(name, "AttentionBackwardArgs", d.kFloat, [&](auto kernel) {
-      const Tensor grad_q = d.poisoned({kNodes, kWidth}), grad_values = d.poisoned({d.pattern->entries()});
-      const Tensor entries = d.poisoned({d.pattern->entries(), 2});
-      kernel({d.offsets(), d.columns(), d.at(d.values), d.at(d.v), d.at(d.q), d.at(d.k), d.at(d.v), d.at(max),
-              d.at(den), d.at(grad_q), d.at(grad_values), false, d.at(entries), kWidth, kWidth, T(0.3), T(1e-6),
-              d.at(d.buffer), d.at(d.buffer) + 256},
-             0, kNodes);
-      return std::vector<Tensor>{grad_q, grad_values, entries};
-    });
+    for (const T* kept : {static_cast<const T*>(nullptr), static_cast<const T*>(d.at(scores))}) {
+      expect_versions_agree<AttentionBackwardArgs<T>>(name, "AttentionBackwardArgs", d.kFloat, [&](auto kernel) {
+        const Tensor grad_q = d.poisoned({kNodes, kWidth}), grad_values = d.poisoned({d.pattern->entries()});
+        const Tensor entries = d.poisoned({d.pattern->entries(), 2});
+        kernel({d.offsets(),
+                d.columns(),
+                d.at(d.values),
+                d.at(d.v),
+                d.at(d.q),
+                d.at(d.k),
+                d.at(d.v),
+                d.at(max),
+                d.at(den),
+                d.at(grad_q),
+                d.at(grad_values),
+                false,
+                d.at(entries),
+                kWidth,
+                kWidth,
+                T(0.3),
+                T(1e-6),
+                d.at(d.buffer),
+                d.at(d.buffer) + kBlockEntries + 16,
+                kept},
+               0, kNodes);
+        return std::vector<Tensor>{grad_q, grad_values, entries};
+      });
+    }
   }
 }
 
