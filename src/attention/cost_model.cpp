@@ -8,21 +8,33 @@
 namespace topomask {
 namespace {
 
-// Nanoseconds on one core (AVX-512, float32) per unit named. Only their ratios decide between routes.
-constexpr double kGemm = 0.025;       // multiply-add inside a large matrix product
-constexpr double kPass = 0.25;        // element written or rescaled in a matrix that misses the cache
-constexpr double kSparse = 0.045;     // multiply-add of the sparse attention kernel
-constexpr double kEntry = 1.0;        // entry visited by it
-constexpr double kFactored = 0.045;   // multiply-add of the factored kernel
-constexpr double kColumns = 0.12;     // multiply-add of M·X on a slice of columns
-constexpr double kCall = 12e3;        // one call of a fused kernel
-constexpr double kOperations = 40e3;  // a route made of a dozen tensor operations
+// Nanoseconds on one core (AVX-512, float32) per unit named, from `bench_planner`. Only their ratios decide between
+// routes.
+constexpr double kGemm = 0.025;         // multiply-add inside a large matrix product
+constexpr double kSmallGemm = 0.04;     // multiply-add inside a batch of small ones
+constexpr double kPass = 0.25;          // element read or written once
+constexpr double kFresh = 4.0;          // the same in a matrix so large that its pages come fresh from the system
+constexpr double kFreshElements = 4e6;  // from where on they do
+constexpr double kSparse = 0.04;        // multiply-add of the sparse attention kernel
+constexpr double kEntry = 0.9;          // entry visited by it
+constexpr double kFactored = 0.045;     // multiply-add of the factored kernel
+constexpr double kColumns = 0.10;       // multiply-add of M·X on a slice of columns
+constexpr double kByte = 0.08;          // byte of q, k, v and the output where they do not fit the last cache
+constexpr double kCachedBytes = 24e6;   // what does fit
+constexpr double kCall = 10e3;          // one call of a fused kernel
+constexpr double kOperations = 50e3;    // a route made of a dozen tensor operations
+
+/// q, k, v and the output pass through memory once, whatever the route.
+double streaming(const Workload& w) {
+  const double bytes = static_cast<double>(w.slices * w.nodes * 2 * (w.features + w.value_dim) * w.element_size);
+  return bytes > kCachedBytes ? bytes * kByte : 0;
+}
 
 RouteEstimate estimate(Route route, const Workload& w, double parallel_ns, double serial_ns, double elements) {
   const double wide = w.element_size == 8 ? 2.0 : 1.0;  // half as many lanes, twice the bytes
   return {.route = route,
           .available = true,
-          .seconds = 1e-9 * (wide * parallel_ns / std::max(w.threads, 1) + serial_ns),
+          .seconds = 1e-9 * ((wide * parallel_ns + streaming(w)) / std::max(w.threads, 1) + serial_ns),
           .bytes = elements * static_cast<double>(w.element_size)};
 }
 
@@ -35,7 +47,7 @@ RouteEstimate unavailable(Route route, const char* reason) {
 RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& w) {
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const double products = slices * n * n * static_cast<double>(w.features + w.value_dim) * kGemm;
-  const double passes = slices * n * n * 3 * kPass;
+  const double passes = slices * n * n * 3 * (n * n > kFreshElements ? kFresh : kPass);
   const double making = static_cast<double>(w.heads) * counts.dense_work * kPass;
   return estimate(Route::dense, w, products + passes + making, kOperations,
                   (2 * slices + static_cast<double>(w.heads)) * n * n);
@@ -59,7 +71,7 @@ RouteEstimate estimate_features(const MaskCounts& counts, const Workload& w) {
     return estimate(Route::features, w, slices * *counts.factor_entries * m * columns * kGemm + passes, kOperations,
                     slices * n * (m + 2 * columns));
   }
-  const double kernel = slices * *counts.factor_entries * m * columns * kFactored;
+  const double kernel = slices * m * columns * (*counts.factor_entries * kFactored + n * kPass);
   const double values = static_cast<double>(w.heads) * counts.values_work * kPass;
   return estimate(Route::features, w, kernel + values, kOperations, slices * n * 4 * columns);
 }
@@ -68,10 +80,10 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const auto m = static_cast<double>(w.features), columns = static_cast<double>(w.value_dim + 1);
   if (const auto work = mask.masked_product_work(w.features, w.value_dim + 1)) {
-    return estimate(Route::operator_, w, slices * (*work * kGemm + n * 4 * (m + columns) * kPass), kOperations,
+    return estimate(Route::operator_, w, slices * (*work * kSmallGemm + n * 8 * (m + columns) * kPass), 2 * kOperations,
                     slices * n * 4 * (m + columns));
   }
-  const double per_column = counts.operator_work * kColumns + n * 3 * kPass;
+  const double per_column = counts.operator_work * kColumns + n * 6 * kPass;
   const auto at_once = static_cast<double>(slice_features(w.slices * w.nodes * w.value_dim * w.element_size));
   return estimate(Route::operator_, w, slices * m * columns * per_column, std::ceil(m / at_once) * kOperations,
                   slices * n * columns * (3 * at_once + 2));
