@@ -20,6 +20,9 @@ namespace {
 
 constexpr int64_t kWidth = 64;
 constexpr double kTolerance = 1e-3;
+/// Without a mask a gradient is a small difference of sums over all nodes: float32 leaves three digits of it at 262
+/// 144.
+constexpr double kUnmaskedTolerance = 1e-2;
 /// Beyond, an N×N matrix of float32 takes more than 1 GiB.
 constexpr int64_t kLargestDense = 16384;
 
@@ -98,7 +101,8 @@ Tensors run_pass(const Problem& problem, const std::string& pass, const Forward&
 void check(const std::string& variant, const Tensors& actual, const Tensors& expected) {
   constexpr const char* kNames[] = {"output", "gradient of q", "gradient of k", "gradient of v", "gradient of alpha"};
   for (size_t i = 0; i < actual.size(); ++i)
-    check_close(variant + ": " + kNames[i], actual[i], expected.at(i), kTolerance);
+    check_close(variant + ": " + kNames[i], actual[i], expected.at(i),
+                variant == "torch_linear" ? kUnmaskedTolerance : kTolerance);
 }
 
 /// What a variant must equal: the sparse route, save for the two baselines that compute another function.

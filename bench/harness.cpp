@@ -77,7 +77,7 @@ struct Stage {
     prepared.reset();
     name = next;
     Prepared made = item.prepare();
-    made.call();  // warm-up: what is built on first use is not part of a call
+    if (!item.slow) made.call();  // warm-up: what is built on first use is not part of a call; slow cases do without
     made.counters["peak_bytes"] = static_cast<double>(peak_bytes([&] { benchmark::DoNotOptimize(made.call()); }));
     return prepared.emplace(std::move(made));
   }

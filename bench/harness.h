@@ -34,7 +34,7 @@ struct Settings {
   std::string suite;
   double seconds_per_repetition = 0.1;
   int repetitions = 5;
-  int slow_repetitions = 3;
+  int slow_repetitions = 2;
 };
 
 /// Runs the cases and returns the exit status: 0, 1 where a case failed, 2 for bad arguments.

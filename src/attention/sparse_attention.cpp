@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention/sparse_attention_kernel.h"
+#include "core/large_pages.h"
 #include "core/parallel.h"
 
 namespace topomask {
@@ -105,6 +106,7 @@ class Backward {
     const int64_t slice_bytes = std::max<int64_t>(1, 2 * entries_ * static_cast<int64_t>(sizeof(T)));
     const int64_t group = std::clamp<int64_t>(kScratchBytes / slice_bytes, 1, std::max<int64_t>(1, slices_));
     const at::Tensor scratch = at::empty({group, entries_, 2}, options);
+    prefer_large_pages(scratch);
     by_row_.entries = scratch.mutable_data_ptr<T>();
     by_column_.entries = by_row_.entries;
     for (int64_t first = 0; first < slices_; first += group) {
@@ -177,6 +179,7 @@ AttentionResult sparse_attention_plain(const at::Tensor& q, const at::Tensor& k,
   const int64_t batch = q.size(0), heads = q.size(1), rows = pattern.rows();
   AttentionResult result;
   result.out = at::empty({batch, heads, rows, v.size(3)}, v.options());
+  prefer_large_pages(result.out);
   if (rule.softmax) result.row_max = at::empty({batch, heads, rows}, v.options());
   result.denominator = at::empty({batch, heads, rows}, v.options());
   if (keep_scores) result.scores = at::empty({batch, heads, pattern.entries()}, v.options());
@@ -193,6 +196,7 @@ AttentionGradients sparse_attention_backward_plain(const at::Tensor& grad_out, c
                                                    const PatternTensors& pattern, const AttentionResult& result,
                                                    const AttentionRule& rule, bool want_values) {
   AttentionGradients grads{at::empty_like(q), at::empty_like(k), at::empty_like(v), {}};
+  for (const at::Tensor& grad : {grads.q, grads.k, grads.v}) prefer_large_pages(grad);
   if (want_values) grads.values = q.size(0) * q.size(1) > 0 ? at::empty_like(values) : at::zeros_like(values);
   if (q.scalar_type() == at::kFloat) {
     Backward<float>(grad_out, q, k, v, values, pattern, result, rule, grads).run(q.options());
