@@ -9,7 +9,7 @@ namespace topomask {
 
 struct PowerSeriesOptions {
   /// The explicit K-hop form is offered to the planner only while it holds at most this many entries.
-  int64_t max_sparse_entries = int64_t{1} << 28;
+  int64_t max_sparse_entries = int64_t{1} << 26;
 };
 
 /// M_α = Σ_{k<K} α_k W^k, exact (equation 4 of Reid et al. 2024, truncated), W the weighted adjacency of the graph.
