@@ -36,7 +36,7 @@ struct Kind {
   int64_t largest_side = 128;
 };
 
-/// From 3 entries a row to half of all: each route is the best one somewhere.
+/// From 5 entries a row to half of all: each route is the best one somewhere.
 std::vector<Kind> kinds() {
   return {{"neighbours",
            [](int64_t side) {
