@@ -13,6 +13,7 @@
 #include <regex>
 
 #include "peak_memory.h"
+#include "topomask/memory.h"
 #include "topomask/version.h"
 
 namespace topomask::bench {
@@ -78,6 +79,7 @@ struct Stage {
     name = next;
     Prepared made = item.prepare();
     if (!item.slow) made.call();  // warm-up: what is built on first use is not part of a call; slow cases do without
+    release_kept_memory();        // so that what a call takes is seen
     made.counters["peak_bytes"] = static_cast<double>(peak_bytes([&] { benchmark::DoNotOptimize(made.call()); }));
     return prepared.emplace(std::move(made));
   }

@@ -138,7 +138,24 @@ def attention_bars(results):
     bars.check(f"sparse, slope of peak_bytes, N = {n} to {far}", slope(*peaks, far / n), 1.05, False)
     # The call, its plan and the clock all take microseconds here: the margin is for noise.
     bars.check("N = 256: planned / dense, forward", ratio(time("planned", nodes=256), time("dense", nodes=256)), 1.05, False)
+    grf_bars(results, bars)
     return bars
+
+
+def grf_bars(results, bars):
+    n, near, far = 16384, 4096, 1048576
+    for mask, wanted in (("grf_n4", (("torch_algorithm1", 400), ("torch_sddmm", 5), ("torch_linear", 3))),
+                         ("grf_n20", (("torch_algorithm1", 40), ("torch_sddmm", 2.5)))):
+        for baseline, least in wanted:
+            times = [results.time(mask, n, variant, "forward") for variant in (baseline, "sparse")]
+            bars.check(f"{mask}, N = {n}: {baseline} / sparse, forward", ratio(*times), least, True)
+    times = [results.time("grf_n4", n, variant, "forward") for variant in ("torch_algorithm1", "features")]
+    bars.check(f"grf_n4, N = {n}: torch_algorithm1 / features, forward", ratio(*times), 8, True)
+    times = [results.time("grf_n4", nodes, "sparse", "forward") for nodes in (near, far)]
+    bars.check(f"grf_n4, sparse, slope of time, N = {near} to {far}", slope(*times, far / near), 1.05, False)
+    # Inputs and cotangent live before the call.
+    peak = results.peak("grf_n4", far, "sparse_learned", "forward_backward")
+    bars.check(f"grf_n4, N = {far}: GiB, forward_backward with gradient to f", peak and (peak + 4 * far * 64 * 4) / 2**30, 6, False)
 
 
 def planner_bars(results):
@@ -169,6 +186,22 @@ def planner_bars(results):
     return bars
 
 
+def walks_bars(results):
+    """Prints rates and sizes, and holds the two rates that are promised on a million-node grid."""
+    rows, bars, rates = [["sampler, graph", "N", "pass", "ms", "million walks/s", "million steps/s", "nnz/row", "triples/row"]], Bars(), {}
+    for (sampler, nodes, graph, kind), item in results.cases.items():
+        per_second = 1e-3 / item["real_time"]  # millions
+        walks, steps = item.get("walks"), item.get("steps")
+        if kind == "sample":
+            rates[sampler, graph] = walks * per_second, steps * per_second
+        cells = [f"{walks * per_second:.1f}", f"{steps * per_second:.1f}", f"{item['nnz'] / nodes:.2f}"] if walks else ["–"] * 3
+        rows.append([f"{sampler} {graph}", str(nodes), kind, f"{item['real_time']:.4g}", *cells, f"{item['triples'] / nodes:.2f}"])
+    print_table(rows)
+    bars.check("n4_p.5 on the grid: million walks/s", rates.get(("n4_p.5", "grid"), (None, None))[0], 25, True)
+    bars.check("n20_p.1_cap10 on the grid: million steps/s", rates.get(("n20_p.1_cap10", "grid"), (None, None))[1], 90, True)
+    return bars
+
+
 def print_suite(name, data):
     """Prints a suite's tables; False where a case failed or a bar is missed."""
     results = Results(data)
@@ -178,6 +211,8 @@ def print_suite(name, data):
     print(f"\n{name}: " + ", ".join(prefix + str(context[key]) for key, prefix in parts.items() if key in context) + "\n")
     if name == "planner":
         bars = planner_bars(results)
+    elif name == "walks":
+        bars = walks_bars(results)
     else:
         for mask in results.column(0):
             for kind in results.column(3):

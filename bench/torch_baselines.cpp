@@ -63,18 +63,17 @@ Tensors sddmm_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tens
           at::mm(mask.transposed(scores.values()), grad_numerator)};
 }
 
-at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask,
+at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Tensors& factors,
                       int64_t slice_bytes) {
-  const int64_t m = q.size(1), width = v.size(1) + 1;
-  const int64_t slice = std::clamp<int64_t>(slice_bytes / (std::max<int64_t>(mask.nodes, 1) * width * 4), 1, m);
+  const int64_t nodes = q.size(0), m = q.size(1), width = v.size(1) + 1;
+  const int64_t slice = std::clamp<int64_t>(slice_bytes / (std::max<int64_t>(nodes, 1) * width * 4), 1, m);
   const at::Tensor values = with_ones(v).unsqueeze(1);
   at::Tensor product;
   for (int64_t start = 0; start < m; start += slice) {
     const int64_t features = std::min(slice, m - start);
-    const at::Tensor outer = k.narrow(1, start, features).unsqueeze(2) * values;
-    const at::Tensor masked = at::mm(mask.matrix, outer.view({mask.nodes, features * width}));
-    const at::Tensor part =
-        at::bmm(q.narrow(1, start, features).unsqueeze(1), masked.view({mask.nodes, features, width}));
+    at::Tensor masked = (k.narrow(1, start, features).unsqueeze(2) * values).view({nodes, features * width});
+    for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) masked = at::mm(*factor, masked);
+    const at::Tensor part = at::bmm(q.narrow(1, start, features).unsqueeze(1), masked.view({nodes, features, width}));
     product = product.defined() ? product.add_(part) : part;
   }
   return divided(product.squeeze(1));

@@ -33,11 +33,12 @@ at::Tensor tuned_sddmm_attention(const at::Tensor& q, const at::Tensor& k, const
 Tensors sddmm_gradients(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& grad,
                         const CsrMask& mask);
 
-/// Algorithm 1 of Reid et al. (2024) with Φ₁ = M, Φ₂ = I: the CSR product of M with the rows φ(k_j) ⊗ (v_j, 1), then
-/// the contraction with φ(q_i). Over slices of features of at most `slice_bytes`: kWhole is the algorithm as it stands,
-/// until a gigabyte; kCached slices stay in the cache, which the paper does not do and is faster. Differentiable.
+/// Algorithm 1 of Reid et al. (2024): the CSR products of `factors`, the last first, with the rows φ(k_j) ⊗ (v_j, 1),
+/// then the contraction with φ(q_i). {Φ₁, Φ₂ᵀ}, or {M} for Φ₁ = M, Φ₂ = I. Over slices of features of at most
+/// `slice_bytes`: kWhole is the algorithm as it stands, until a gigabyte; kCached slices stay in the cache, which the
+/// paper does not do and is faster. Differentiable.
 inline constexpr int64_t kWhole = int64_t{1} << 30, kCached = int64_t{16} << 20;
-at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const CsrMask& mask,
+at::Tensor algorithm1(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Tensors& factors,
                       int64_t slice_bytes);
 
 /// The additive mask of `sdpa`: log M, −inf where M has no entry. [N, N].

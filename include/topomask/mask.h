@@ -33,6 +33,12 @@ struct MaskCounts {
   double dense_work = 0;   ///< multiply-adds to make `dense()`, per call
 };
 
+/// What Mask::masked_product_backward returns.
+struct MaskedProductGradients {
+  at::Tensor a, b, c;
+  std::vector<at::Tensor> parameters = {};
+};
+
 class Mask;
 using MaskPtr = std::shared_ptr<const Mask>;
 
@@ -73,10 +79,14 @@ class Mask : public std::enable_shared_from_this<Mask> {
   virtual std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const;
 
   /// (M ⊙ A Bᵀ) C, with Mᵀ where `transposed`, for plain A, B [B, H, N, m] and C [B, H, N, d]: the operator route of a
-  /// mask that knows better than m·d columns of M·X (causal: chunks). The family is closed under differentiation in A,
-  /// B and C, so this is all it takes; only for masks without parameters.
+  /// mask that knows better than m·d columns of M·X (causal: chunks).
   virtual at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                                     bool transposed) const;
+
+  /// Gradients of ⟨grad, (M ⊙ A Bᵀ) C⟩ in A, B, C and, where wanted, each of parameters(). By default three products of
+  /// the same kind, which is all it takes for a mask without parameters.
+  virtual MaskedProductGradients masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
+                                                         const at::Tensor& grad, bool want_parameters) const;
 
   /// The same mask with parameters and constants in another precision. Differentiable in the parameters.
   virtual MaskPtr to(at::ScalarType dtype) const = 0;

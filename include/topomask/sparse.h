@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace topomask {
 
@@ -32,13 +33,26 @@ class SparsePattern {
   };
   const Transposed& transposed() const;
 
+  /// Where A·Bᵀ can be nonzero, for A over this pattern and B over `other` with as many columns: (i, j) wherever row i
+  /// of A and row j of B share a column. Made on first use and kept while this pattern and `other` live.
+  std::shared_ptr<const SparsePattern> product(const std::shared_ptr<const SparsePattern>& other) const;
+  /// The same if it has been made, else null.
+  std::shared_ptr<const SparsePattern> known_product(const std::shared_ptr<const SparsePattern>& other) const;
+
  private:
+  struct Product {
+    std::weak_ptr<const SparsePattern> other;
+    std::shared_ptr<const SparsePattern> pattern;
+  };
+
   int64_t rows_;
   int64_t cols_;
   at::Tensor offsets_;
   at::Tensor columns_;
   mutable std::once_flag transposed_once_;
   mutable Transposed transposed_;
+  mutable std::mutex products_mutex_;
+  mutable std::vector<Product> products_;
 };
 
 using PatternPtr = std::shared_ptr<const SparsePattern>;

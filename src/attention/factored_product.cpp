@@ -4,6 +4,7 @@
 
 #include "attention/factored_product_kernel.h"
 #include "core/parallel.h"
+#include "core/recycled.h"
 #include "sparse/spmm.h"
 
 namespace topomask {
@@ -126,8 +127,8 @@ void for_each_step(const at::Tensor& q, const at::Tensor& v, int64_t rank, bool 
       std::clamp<int64_t>(width == 0 ? kMaxFeatureCount : kBlockScalars / width, 1, kMaxFeatureCount);
   const int64_t slice_bytes = std::max<int64_t>(1, rank * per_step * width * v.element_size());
   const int64_t group = std::clamp<int64_t>(kScratchBytes / slice_bytes, 1, std::max<int64_t>(1, slices));
-  const at::Tensor z = at::empty({group, rank, per_step * width}, v.options());
-  const at::Tensor dz = with_gradient ? at::empty_like(z) : at::Tensor();
+  const at::Tensor z = recycled_empty({group, rank, per_step * width}, v.options());
+  const at::Tensor dz = with_gradient ? recycled_empty(z.sizes(), z.options()) : at::Tensor();
   for (int64_t slice = 0; slice < slices; slice += group) {
     for (int64_t feature = 0; feature < features; feature += per_step) {
       f(Step{slice, std::min(slices, slice + group), feature, std::min(per_step, features - feature)}, z, dz);
@@ -173,7 +174,7 @@ FactoredProduct factored_product_plain(const at::Tensor& q, const at::Tensor& k,
                                        const FactorSide& left, const FactorSide& right) {
   FactoredProduct result;
   // Without features there is no step to write it.
-  result.numerator = at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, v.options());
+  result.numerator = recycled_empty({q.size(0), q.size(1), q.size(2), v.size(3)}, v.options());
   if (q.size(3) == 0) result.numerator.zero_();
   if (q.scalar_type() == at::kFloat) {
     run_forward<float>(q, k, v, left, right, result.numerator);

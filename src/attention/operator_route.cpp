@@ -7,6 +7,7 @@
 #include "attention/routes.h"
 #include "core/checks.h"
 #include "core/mask_holder.h"
+#include "core/recycled.h"
 #include "core/simd.h"
 
 namespace topomask {
@@ -41,7 +42,7 @@ void for_nodes(const Slice& a, const at::Tensor& b, const at::Tensor& x, const K
 
 /// Per node, features ⊗ values as columns: [B, H, N, count·c].
 at::Tensor outer_columns(const Slice& a, const at::Tensor& b) {
-  const at::Tensor x = at::empty({b.size(0), b.size(1), b.size(2), a.count * b.size(-1)}, b.options());
+  const at::Tensor x = recycled_empty({b.size(0), b.size(1), b.size(2), a.count * b.size(-1)}, b.options());
   for_nodes(a, b, x, [](const auto& args, int64_t begin, int64_t end) { outer_columns_rows(args, begin, end); });
   return x;
 }
@@ -109,22 +110,27 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
   }
 };
 
-/// The same through the mask's own product. Its derivatives are products of the same kind with the arguments turned:
-/// ∂q = (M ⊙ g vᵀ)k, ∂k = (Mᵀ ⊙ v gᵀ)q, ∂v = (Mᵀ ⊙ k qᵀ)g.
+/// The same through the mask's own product.
 struct OwnProduct : torch::autograd::Function<OwnProduct> {
   static at::Tensor forward(AutogradContext* ctx, const MaskPtr& mask, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v) {
-    ctx->save_for_backward({q, k, v});
+                            const at::Tensor& v, at::TensorList parameters) {
+    variable_list saved{q, k, v};
+    saved.insert(saved.end(), parameters.begin(), parameters.end());
+    ctx->save_for_backward(std::move(saved));
     save_mask(ctx, mask);
     return mask->masked_product(q, k, v, false);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto saved = ctx->get_saved_variables();
-    const MaskPtr mask = saved_mask(ctx);
-    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], g = grads[0].contiguous();
-    return {at::Tensor(), mask->masked_product(g, v, k, false), mask->masked_product(v, g, q, true),
-            mask->masked_product(k, q, g, true)};
+    bool wants_parameters = false;
+    for (size_t i = 3; i < saved.size(); ++i) wants_parameters = wants_parameters || ctx->needs_input_grad(i);
+    auto gradients =
+        saved_mask(ctx)->masked_product_backward(saved[0], saved[1], saved[2], grads[0].contiguous(), wants_parameters);
+    variable_list result{at::Tensor(), gradients.a, gradients.b, gradients.c};
+    result.insert(result.end(), gradients.parameters.begin(), gradients.parameters.end());
+    result.resize(saved.size() + 1);
+    return result;
   }
 };
 
@@ -146,7 +152,7 @@ at::Tensor operator_route(const Problem& problem) {
   const at::Tensor v = with_ones_column(problem.v, kWidthUnit / slice_features(value_bytes));
   const auto parameters = problem.mask->parameters();
   const bool own = problem.mask->masked_product_work(q.size(-1), v.size(-1)).has_value();
-  const at::Tensor product = own ? OwnProduct::apply(problem.mask, q, k, v)
+  const at::Tensor product = own ? OwnProduct::apply(problem.mask, q, k, v, at::TensorList(parameters))
                                  : StreamedProduct::apply(problem.mask, q, k, v, at::TensorList(parameters));
   return normalise_joint(product, problem);
 }

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "attention/sparse_attention_kernel.h"
-#include "core/large_pages.h"
 #include "core/parallel.h"
+#include "core/recycled.h"
 
 namespace topomask {
 
@@ -14,6 +14,14 @@ namespace {
 
 /// Two scalars per entry wait between the passes of the backward: slices are taken in groups that fit, one at least.
 constexpr int64_t kScratchBytes = int64_t{64} << 20;
+
+/// Results larger than a last-level cache are out of it by the time they are read: they are written past it.
+bool worth_streaming(std::initializer_list<at::Tensor> results) {
+  constexpr size_t kBeyondCaches = size_t{32} << 20;
+  return std::all_of(results.begin(), results.end(), [](const at::Tensor& result) {
+    return result.nbytes() > kBeyondCaches && reinterpret_cast<uintptr_t>(result.data_ptr()) % kStreamAlignment == 0;
+  });
+}
 
 /// An eps below the smallest normal number would let 1/D overflow.
 template <class T>
@@ -41,6 +49,7 @@ void run_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
   shared.value_dim = v.size(3);
   shared.scale = static_cast<T>(rule.scale);
   shared.eps = kernel_eps<T>(rule.eps);
+  shared.streaming = worth_streaming({result.out});
   const int64_t work = shared.features + shared.value_dim;
   for_row_ranges(shared.offsets, rows, q.size(0) * heads, work, [&](int64_t slice, int64_t begin, int64_t end) {
     RowBuffers<T> buffers(shared.offsets, begin, end, 1, kBlockEntries);
@@ -91,6 +100,7 @@ class Backward {
     by_row_.value_dim = v.size(3);
     by_row_.scale = static_cast<T>(rule.scale);
     by_row_.eps = kernel_eps<T>(rule.eps);
+    by_row_.streaming = worth_streaming({grads.q});
     by_column_.t_offsets = pattern.t_offsets.const_data_ptr<int64_t>();
     by_column_.t_columns = pattern.t_columns.const_data_ptr<int32_t>();
     by_column_.t_index = pattern.t_index.const_data_ptr<int64_t>();
@@ -100,13 +110,13 @@ class Backward {
     by_column_.grad_v = grads.v.mutable_data_ptr<T>();
     by_column_.features = q.size(3);
     by_column_.value_dim = v.size(3);
+    by_column_.streaming = worth_streaming({grads.k, grads.v});
   }
 
   void run(const at::TensorOptions& options) {
     const int64_t slice_bytes = std::max<int64_t>(1, 2 * entries_ * static_cast<int64_t>(sizeof(T)));
     const int64_t group = std::clamp<int64_t>(kScratchBytes / slice_bytes, 1, std::max<int64_t>(1, slices_));
-    const at::Tensor scratch = at::empty({group, entries_, 2}, options);
-    prefer_large_pages(scratch);
+    const at::Tensor scratch = recycled_empty({group, entries_, 2}, options);
     by_row_.entries = scratch.mutable_data_ptr<T>();
     by_column_.entries = by_row_.entries;
     for (int64_t first = 0; first < slices_; first += group) {
@@ -178,11 +188,10 @@ AttentionResult sparse_attention_plain(const at::Tensor& q, const at::Tensor& k,
                                        const AttentionRule& rule, bool keep_scores) {
   const int64_t batch = q.size(0), heads = q.size(1), rows = pattern.rows();
   AttentionResult result;
-  result.out = at::empty({batch, heads, rows, v.size(3)}, v.options());
-  prefer_large_pages(result.out);
+  result.out = recycled_empty({batch, heads, rows, v.size(3)}, v.options());
   if (rule.softmax) result.row_max = at::empty({batch, heads, rows}, v.options());
   result.denominator = at::empty({batch, heads, rows}, v.options());
-  if (keep_scores) result.scores = at::empty({batch, heads, pattern.entries()}, v.options());
+  if (keep_scores) result.scores = recycled_empty({batch, heads, pattern.entries()}, v.options());
   if (q.scalar_type() == at::kFloat) {
     run_forward<float>(q, k, v, values, pattern, rule, result);
   } else {
@@ -195,9 +204,13 @@ AttentionGradients sparse_attention_backward_plain(const at::Tensor& grad_out, c
                                                    const at::Tensor& v, const at::Tensor& values,
                                                    const PatternTensors& pattern, const AttentionResult& result,
                                                    const AttentionRule& rule, bool want_values) {
-  AttentionGradients grads{at::empty_like(q), at::empty_like(k), at::empty_like(v), {}};
-  for (const at::Tensor& grad : {grads.q, grads.k, grads.v}) prefer_large_pages(grad);
-  if (want_values) grads.values = q.size(0) * q.size(1) > 0 ? at::empty_like(values) : at::zeros_like(values);
+  AttentionGradients grads{recycled_empty(q.sizes(), q.options()),
+                           recycled_empty(k.sizes(), k.options()),
+                           recycled_empty(v.sizes(), v.options()),
+                           {}};
+  if (want_values)
+    grads.values =
+        q.size(0) * q.size(1) > 0 ? recycled_empty(values.sizes(), values.options()) : at::zeros_like(values);
   if (q.scalar_type() == at::kFloat) {
     Backward<float>(grad_out, q, k, v, values, pattern, result, rule, grads).run(q.options());
   } else {

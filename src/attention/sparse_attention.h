@@ -19,6 +19,11 @@ struct AttentionRule {
   double eps = 0;
 };
 
+/// What the operators on every device ask of their arguments.
+PatternTensors check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& values,
+                               const at::Tensor& offsets, const at::Tensor& columns, const at::Tensor& t_offsets,
+                               const at::Tensor& t_columns, const at::Tensor& t_index, const AttentionRule& rule);
+
 struct AttentionResult {
   at::Tensor out;
   at::Tensor row_max;  ///< undefined for kernel attention

@@ -23,7 +23,7 @@ using Forward = Four(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                      const Tensor&, const Tensor&, const Tensor&, bool, double, double, bool);
 using Backward = Four(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      const Tensor&, bool, double, double, bool);
+                      const Tensor&, const Tensor&, bool, double, double, bool);
 
 const auto& forward_handle() {
   static const auto handle =
@@ -41,7 +41,7 @@ class SparseAttention : public torch::autograd::Function<SparseAttention> {
     const auto [out, row_max, denominator, scores] = forward_handle().call(
         q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, softmax, scale, eps, keep_scores);
     ctx->save_for_backward(
-        {q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, row_max, denominator, scores});
+        {q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, out, row_max, denominator, scores});
     ctx->mark_non_differentiable({row_max, denominator, scores});
     ctx->set_materialize_grads(false);  // no zeros in the shape of the scores
     ctx->saved_data["softmax"] = softmax;
@@ -58,7 +58,7 @@ class SparseAttention : public torch::autograd::Function<SparseAttention> {
     const auto s = ctx->get_saved_variables();
     const bool want_values = ctx->needs_input_grad(3);
     const auto [grad_q, grad_k, grad_v, grad_values] =
-        handle.call(grads[0], s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11],
+        handle.call(grads[0], s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12],
                     ctx->saved_data["softmax"].toBool(), ctx->saved_data["scale"].toDouble(),
                     ctx->saved_data["eps"].toDouble(), want_values);
     result[0] = grad_q;
@@ -78,24 +78,25 @@ Four forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const T
 }
 
 /// q, k and v take the autocast dtype (float64 excepted); values keep the accumulation type.
+template <c10::DispatchKey kKey, c10::DeviceType kDevice>
 Four forward_autocast(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& offsets,
                       const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index,
                       bool softmax, double scale, double eps, bool keep_scores) {
-  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(kKey);
   const auto cast = [](const Tensor& nodes) {
-    return at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), nodes, at::kCPU);
+    return at::autocast::cached_cast(at::autocast::get_autocast_dtype(kDevice), nodes, kDevice);
   };
-  return forward_handle().call(cast(q), cast(k), cast(v), at::autocast::cached_cast(at::kFloat, values, at::kCPU),
+  return forward_handle().call(cast(q), cast(k), cast(v), at::autocast::cached_cast(at::kFloat, values, kDevice),
                                offsets, columns, t_offsets, t_columns, t_index, softmax, scale, eps, keep_scores);
 }
 
-/// The backward saves a pass over the entries with the scores at hand. They are kept where they take at most half the
-/// memory of what it needs anyway, one scalar per entry beside m + d per row.
+/// The backward on the CPU saves a pass over the entries with the scores at hand. They are kept where they take at most
+/// half the memory of what it needs anyway, one scalar per entry beside m + d per row.
 bool worth_keeping_scores(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
                           const Tensor& columns) {
   const bool differentiated = at::GradMode::is_enabled() &&
                               (q.requires_grad() || k.requires_grad() || v.requires_grad() || values.requires_grad());
-  return differentiated && columns.dim() == 1 && q.dim() == 4 && v.dim() == 4 &&
+  return differentiated && q.is_cpu() && columns.dim() == 1 && q.dim() == 4 && v.dim() == 4 &&
          columns.sym_size(0) * 2 <= q.sym_size(2) * (q.sym_size(3) + v.sym_size(3));
 }
 
@@ -138,7 +139,11 @@ TORCH_LIBRARY_IMPL(topomask, Autograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(topomask, AutocastCPU, m) {
-  m.impl("sparse_attention_forward", forward_autocast);
+  m.impl("sparse_attention_forward", forward_autocast<c10::DispatchKey::AutocastCPU, at::kCPU>);
+}
+
+TORCH_LIBRARY_IMPL(topomask, AutocastCUDA, m) {
+  m.impl("sparse_attention_forward", forward_autocast<c10::DispatchKey::AutocastCUDA, at::kCUDA>);
 }
 
 Two sparse_attention(const Tensor& q, const Tensor& k, const Tensor& v, const SparseMatrix& matrix, double eps) {

@@ -86,6 +86,7 @@ TOPOMASK_INLINE void forward_rows(const AttentionArgs<typename S::Scalar>& args,
       const int64_t first = args.offsets[i], count = args.offsets[i + 1] - first;
       const T* values = args.values + first;
       T* scores = args.scores + (first - base);
+      prefetch_ahead(args.offsets, args.columns, i, end, args.k, args.features);
       row_dots<S>(args.q + i * args.features, args.k, args.features, args.columns + first, count, scores);
       if constexpr (kSoftmax) {
         args.row_max[i] = masked_max<S>(scores, values, count, args.scale);
@@ -95,11 +96,14 @@ TOPOMASK_INLINE void forward_rows(const AttentionArgs<typename S::Scalar>& args,
     }
     for (int64_t i = block; i < next; ++i) {
       const int64_t first = args.offsets[i], count = args.offsets[i + 1] - first;
+      prefetch_ahead(args.offsets, args.columns, i, end, args.v, args.value_dim);
       gather_row<S>(args.scores + (first - base), args.v, args.value_dim, args.columns + first, count,
-                    1 / clamp_denominator(args.denominator[i], args.eps), args.out + i * args.value_dim);
+                    1 / clamp_denominator(args.denominator[i], args.eps), args.out + i * args.value_dim,
+                    args.streaming);
     }
     block = next;
   }
+  if (args.streaming) S::end_streaming();
 }
 
 /// What `count` ≤ 4 entries leave behind, from e_ij in `scores` and g_i · v_j in `products`: the two scalars for the
@@ -167,16 +171,19 @@ TOPOMASK_INLINE void backward_rows(const AttentionBackwardArgs<typename S::Scala
     for (int64_t i = block; i < next; ++i) {
       const int64_t first = args.offsets[i], count = args.offsets[i + 1] - first;
       auto* products = args.products + (first - base);
+      prefetch_ahead(args.offsets, args.columns, i, end, args.v, args.value_dim);
       row_dots<S>(args.grad_out + i * args.value_dim, args.v, args.value_dim, args.columns + first, count, products);
       backward_entries<S, kSoftmax>(args, i, scores + (first - base), products);
     }
     for (int64_t i = block; i < next; ++i) {
       const int64_t first = args.offsets[i], count = args.offsets[i + 1] - first;
+      prefetch_ahead(args.offsets, args.columns, i, end, args.k, args.features);
       gather_row<S>(args.products + (first - base), args.k, args.features, args.columns + first, count, 1,
-                    args.grad_q + i * args.features);
+                    args.grad_q + i * args.features, args.streaming);
     }
     block = next;
   }
+  if (args.streaming) S::end_streaming();
 }
 
 template <class S>
@@ -239,16 +246,19 @@ TOPOMASK_INLINE void sparse_attention_backward_columns_body(const AttentionColum
     gather_entries<S>(args, base, args.t_offsets[next], args.t_offsets[end]);
     for (int64_t j = block; j < next; ++j) {
       const int64_t first = args.t_offsets[j], count = args.t_offsets[j + 1] - first;
+      prefetch_ahead(args.t_offsets, args.t_columns, j, end, args.q, args.features);
       gather_row<S>(args.key_weights + (first - base), args.q, args.features, args.t_columns + first, count, 1,
-                    args.grad_k + j * args.features);
+                    args.grad_k + j * args.features, args.streaming);
     }
     for (int64_t j = block; j < next; ++j) {
       const int64_t first = args.t_offsets[j], count = args.t_offsets[j + 1] - first;
+      prefetch_ahead(args.t_offsets, args.t_columns, j, end, args.grad_out, args.value_dim);
       gather_row<S>(args.value_weights + (first - base), args.grad_out, args.value_dim, args.t_columns + first, count,
-                    1, args.grad_v + j * args.value_dim);
+                    1, args.grad_v + j * args.value_dim, args.streaming);
     }
     block = next;
   }
+  if (args.streaming) S::end_streaming();
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ namespace topomask {
 /// A kernel works on blocks of rows with at most this many entries, or on one longer row.
 inline constexpr int64_t kBlockEntries = 1024;
 
+/// What streaming asks of the addresses it writes to: that of the widest vectors.
+inline constexpr int64_t kStreamAlignment = 64;
+
 template <class T>
 struct AttentionArgs {
   const int64_t* offsets;
@@ -28,8 +31,9 @@ struct AttentionArgs {
   int64_t value_dim;
   T scale;  ///< softmax only
   T eps;
-  T* scores;  ///< one scalar per entry of a block, padded
-  T* kept;    ///< [entries]: takes e_ij; null where nobody asks for it
+  T* scores;       ///< one scalar per entry of a block, padded
+  T* kept;         ///< [entries]: takes e_ij; null where nobody asks for it
+  bool streaming;  ///< write `out` past the caches; it is aligned to kStreamAlignment
 };
 void sparse_attention_rows(const AttentionArgs<float>& args, int64_t begin, int64_t end);
 void sparse_attention_rows(const AttentionArgs<double>& args, int64_t begin, int64_t end);
@@ -56,9 +60,10 @@ struct AttentionBackwardArgs {
   int64_t value_dim;
   T scale;
   T eps;
-  T* scores;      ///< like AttentionArgs::scores
-  T* products;    ///< likewise
-  const T* kept;  ///< e_ij as the forward left it; null to compute it again
+  T* scores;       ///< like AttentionArgs::scores
+  T* products;     ///< likewise
+  const T* kept;   ///< e_ij as the forward left it; null to compute it again
+  bool streaming;  ///< write grad_q past the caches
 };
 void sparse_attention_backward_rows(const AttentionBackwardArgs<float>& args, int64_t begin, int64_t end);
 void sparse_attention_backward_rows(const AttentionBackwardArgs<double>& args, int64_t begin, int64_t end);
@@ -80,6 +85,7 @@ struct AttentionColumnArgs {
   int64_t value_dim;
   T* key_weights;    ///< one scalar per entry of a block of columns, padded
   T* value_weights;  ///< likewise
+  bool streaming;    ///< write grad_k and grad_v past the caches
 };
 void sparse_attention_backward_columns(const AttentionColumnArgs<float>& args, int64_t begin, int64_t end);
 void sparse_attention_backward_columns(const AttentionColumnArgs<double>& args, int64_t begin, int64_t end);

@@ -9,17 +9,15 @@
 
 namespace topomask {
 
-namespace {
-
 using at::Tensor;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-PatternTensors check_arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
+PatternTensors check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
                                const Tensor& offsets, const Tensor& columns, const Tensor& t_offsets,
                                const Tensor& t_columns, const Tensor& t_index, const AttentionRule& rule) {
   const char* op = rule.softmax ? "sparse_softmax_attention" : "sparse_attention";
   PatternTensors pattern(op, offsets, columns, t_offsets, t_columns, t_index);
   check_nodes(op, "q", q, pattern.rows());
+  pattern.check_device(op, "q", q);
   check_nodes(op, "k", k, pattern.cols());
   check_nodes(op, "v", v, pattern.cols());
   check_like(op, "k", k, "q", q);
@@ -30,12 +28,16 @@ PatternTensors check_arguments(const Tensor& q, const Tensor& k, const Tensor& v
   return pattern;
 }
 
+namespace {
+
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
 Four forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& offsets,
                  const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index,
                  bool softmax, double scale, double eps, bool keep_scores) {
   const AttentionRule rule{softmax, scale, eps};
   const PatternTensors pattern =
-      check_arguments(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
+      check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
   const AttentionResult result = sparse_attention_plain(to_kernel_layout(q), to_kernel_layout(k), to_kernel_layout(v),
                                                         values.contiguous(), pattern, rule, keep_scores);
   const auto or_empty = [&](const Tensor& t) { return t.defined() ? t : at::empty({0}, values.options()); };
@@ -56,11 +58,11 @@ Four forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&
 
 Four backward_cpu(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
                   const Tensor& offsets, const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns,
-                  const Tensor& t_index, const Tensor& row_max, const Tensor& denominator, const Tensor& scores,
-                  bool softmax, double scale, double eps, bool want_values) {
+                  const Tensor& t_index, const Tensor&, const Tensor& row_max, const Tensor& denominator,
+                  const Tensor& scores, bool softmax, double scale, double eps, bool want_values) {
   const AttentionRule rule{softmax, scale, eps};
   const PatternTensors pattern =
-      check_arguments(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
+      check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
   AttentionResult result;
   if (softmax) result.row_max = row_max.contiguous();
   result.denominator = denominator.contiguous();
@@ -76,7 +78,7 @@ Four backward_cpu(const Tensor& grad_out, const Tensor& q, const Tensor& k, cons
 
 Four backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
                    const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                   const Tensor&, const Tensor&, bool, double, double, bool want_values) {
+                   const Tensor&, const Tensor&, const Tensor&, bool, double, double, bool want_values) {
   const auto like = [](const Tensor& t) { return at::empty_symint(t.sym_sizes(), t.options()); };
   return {like(q), like(k), like(v), want_values ? like(values) : at::empty({0, 0}, values.options())};
 }
@@ -90,8 +92,8 @@ TORCH_LIBRARY_FRAGMENT(topomask, m) {
       "-> (Tensor out, Tensor row_max, Tensor denominator, Tensor scores)");
   m.def(
       "sparse_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor values, Tensor offsets, "
-      "Tensor columns, Tensor t_offsets, Tensor t_columns, Tensor t_index, Tensor row_max, Tensor denominator, "
-      "Tensor scores, bool softmax, float scale, float eps, bool want_values) "
+      "Tensor columns, Tensor t_offsets, Tensor t_columns, Tensor t_index, Tensor out, Tensor row_max, "
+      "Tensor denominator, Tensor scores, bool softmax, float scale, float eps, bool want_values) "
       "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_values)");
 }
 

@@ -88,6 +88,13 @@ at::Tensor Mask::masked_product(const at::Tensor&, const at::Tensor&, const at::
   TORCH_CHECK(false, "Mask::masked_product: mask ", name(), " has none of its own");
 }
 
+MaskedProductGradients Mask::masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
+                                                     const at::Tensor& grad, bool want_parameters) const {
+  TORCH_INTERNAL_ASSERT(!want_parameters, "mask ", name(), " has parameters but no masked_product_backward");
+  // ∂a = (M ⊙ g cᵀ)b, ∂b = (Mᵀ ⊙ c gᵀ)a, ∂c = (Mᵀ ⊙ b aᵀ)g.
+  return {masked_product(grad, c, b, false), masked_product(c, grad, a, true), masked_product(b, a, grad, true)};
+}
+
 std::vector<at::Tensor> Mask::parameter_gradients(const at::Tensor&, const at::Tensor&) const {
   TORCH_INTERNAL_ASSERT(parameters().empty(), "mask ", name(), " has parameters but no parameter_gradients");
   return {};

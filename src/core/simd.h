@@ -25,8 +25,31 @@ struct Simd {
 
   static TOPOMASK_INLINE Vector load(const T* p) { return *reinterpret_cast<const LooseVector*>(p); }
   static TOPOMASK_INLINE void store(T* p, Vector v) { *reinterpret_cast<LooseVector*>(p) = v; }
-  static TOPOMASK_INLINE Quad load_quad(const T* p) { return *reinterpret_cast<const LooseQuad*>(p); }
-  static TOPOMASK_INLINE void store_quad(T* p, Quad v) { *reinterpret_cast<LooseQuad*>(p) = v; }
+  /// Past the caches, for what nobody reads soon: the line is not fetched to be overwritten. p is aligned to the
+  /// vector, and `end_streaming` follows before another thread may look.
+  static TOPOMASK_INLINE void stream(T* p, Vector v) {
+#if defined(__SSE2__)
+    typedef float Lane __attribute__((vector_size(16), may_alias));
+    union {
+      Vector whole;
+      Lane lanes[kBytes / 16];
+    } parts = {v};
+    for (int i = 0; i < kBytes / 16; ++i) __builtin_ia32_movntps(reinterpret_cast<float*>(p) + 4 * i, parts.lanes[i]);
+#else
+    store(p, v);
+#endif
+  }
+  static TOPOMASK_INLINE void end_streaming() {
+#if defined(__SSE2__)
+    __builtin_ia32_sfence();
+#endif
+  }
+  static TOPOMASK_INLINE Quad load_quad(const T* p) {
+    return *reinterpret_cast<const LooseQuad*>(p);
+  }
+  static TOPOMASK_INLINE void store_quad(T* p, Quad v) {
+    *reinterpret_cast<LooseQuad*>(p) = v;
+  }
   /// The first `count` ≤ 4 scalars at p, then zeros; reads nothing beyond.
   static TOPOMASK_INLINE Quad load_quad(const T* p, int64_t count) {
     if (count >= 4) return load_quad(p);
@@ -36,7 +59,9 @@ struct Simd {
     if (count > 2) quad[2] = p[2];
     return quad;
   }
-  static TOPOMASK_INLINE T quad_sum(Quad v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+  static TOPOMASK_INLINE T quad_sum(Quad v) {
+    return (v[0] + v[2]) + (v[1] + v[3]);
+  }
 
   /// The four sums over lanes at once: each shuffle-and-add step serves two or four of the vectors.
   static TOPOMASK_INLINE Quad sums(Vector a, Vector b, Vector c, Vector d);

@@ -1,9 +1,38 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <atomic>
 
 #include "core/checks.h"
 #include "topomask/sparse.h"
 
 namespace topomask {
+
+namespace {
+
+/// The first row that is not as it should be, or `rows`. On all threads: what is wrong with it is said once it is
+/// found.
+int64_t first_wrong_row(int64_t rows, int64_t cols, const int64_t* offset, const int32_t* column, int64_t entries) {
+  std::atomic<int64_t> first = rows;
+  at::parallel_for(0, rows, 8192, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      bool right = offset[i] >= 0 && offset[i] <= offset[i + 1] && offset[i + 1] <= entries;
+      int64_t last = -1;
+      for (int64_t e = offset[i]; right && e < offset[i + 1]; ++e) {
+        right = column[e] > last && column[e] < cols;
+        last = column[e];
+      }
+      if (right) continue;
+      int64_t known = first.load();
+      while (i < known && !first.compare_exchange_weak(known, i)) {
+      }
+      return;
+    }
+  });
+  return first;
+}
+
+}  // namespace
 
 SparsePattern::SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at::Tensor columns)
     : rows_(rows), cols_(cols), offsets_(std::move(offsets)), columns_(std::move(columns)) {
@@ -21,7 +50,7 @@ SparsePattern::SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at:
   const int32_t* column = columns_.const_data_ptr<int32_t>();
   TORCH_CHECK(offset[0] == 0 && offset[rows] == columns_.size(0), "SparsePattern: offsets must run from 0 to ",
               columns_.size(0), " (the number of columns), got ", offset[0], " to ", offset[rows]);
-  for (int64_t i = 0; i < rows; ++i) {
+  for (int64_t i = first_wrong_row(rows, cols, offset, column, columns_.size(0)); i < rows; ++i) {
     TORCH_CHECK(offset[i] <= offset[i + 1] && offset[i + 1] <= columns_.size(0),
                 "SparsePattern: offsets must not decrease, got ", offset[i], " then ", offset[i + 1], " at row ", i);
     for (int64_t e = offset[i]; e < offset[i + 1]; ++e) {
@@ -35,6 +64,7 @@ SparsePattern::SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at:
 
 const SparsePattern::Transposed& SparsePattern::transposed() const {
   std::call_once(transposed_once_, [this] {
+    const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
     Transposed t{at::zeros({cols_ + 1}, at::kLong), at::empty({entries()}, at::kInt),
                  at::empty({entries()}, at::kLong)};
     const int64_t* offset = offsets_.const_data_ptr<int64_t>();

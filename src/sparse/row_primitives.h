@@ -6,6 +6,18 @@
 
 namespace topomask {
 
+/// Asks for the row of x that the last entry of a CSR row some rows ahead of `row` names. Columns ascend, so where
+/// nodes are numbered along the graph this is the one neighbour no earlier row has met: the others are in a cache
+/// already.
+template <class T>
+TOPOMASK_INLINE void prefetch_ahead(const int64_t* offsets, const int32_t* columns, int64_t row, int64_t end,
+                                    const T* x, int64_t width) {
+  constexpr int64_t kRowsAhead = 16, kLine = 64;
+  if (row + kRowsAhead >= end || offsets[row + kRowsAhead + 1] == 0) return;
+  const auto* line = reinterpret_cast<const char*>(x + columns[offsets[row + kRowsAhead + 1] - 1] * width);
+  for (int64_t b = 0; b < width * static_cast<int64_t>(sizeof(T)); b += kLine) __builtin_prefetch(line + b);
+}
+
 template <class S, int kVectors>
 TOPOMASK_INLINE void dot_quads(const typename S::Scalar* a, const typename S::Scalar* b, int64_t width,
                                const int32_t* columns, int64_t count, typename S::Scalar* dots) {
@@ -47,8 +59,8 @@ TOPOMASK_INLINE void row_dots(const typename S::Scalar* a, const typename S::Sca
 
 template <class S, int kVectors>
 TOPOMASK_INLINE void gather_tile(const typename S::Scalar* weights, const typename S::Scalar* x, int64_t width,
-                                 const int32_t* columns, int64_t count, typename S::Scalar scale,
-                                 typename S::Scalar* y) {
+                                 const int32_t* columns, int64_t count, typename S::Scalar scale, typename S::Scalar* y,
+                                 bool streaming) {
   using Vector = typename S::Vector;
   // A narrow tile takes several entries at once, so that a sum does not wait for the one before.
   constexpr int kChains = kVectors >= 5 ? 1 : kVectors >= 2 ? 2 : 4;
@@ -68,38 +80,43 @@ TOPOMASK_INLINE void gather_tile(const typename S::Scalar* weights, const typena
   for (int t = 0; t < kVectors; ++t) {
     Vector sum = sums[0][t];
     for (int chain = 1; chain < kChains; ++chain) sum += sums[chain][t];
-    S::store(y + t * S::kLanes, sum * scale);
+    if (streaming) {
+      S::stream(y + t * S::kLanes, sum * scale);
+    } else {
+      S::store(y + t * S::kLanes, sum * scale);
+    }
   }
 }
 
-/// y = scale · Σ_e weights[e] x[columns[e]]: a tile of y stays in registers over all entries of the row.
+/// y = scale · Σ_e weights[e] x[columns[e]]: a tile of y stays in registers over all entries of the row. `streaming`
+/// writes y as S::stream does.
 template <class S>
 TOPOMASK_INLINE void gather_row(const typename S::Scalar* weights, const typename S::Scalar* x, int64_t width,
-                                const int32_t* columns, int64_t count, typename S::Scalar scale,
-                                typename S::Scalar* y) {
+                                const int32_t* columns, int64_t count, typename S::Scalar scale, typename S::Scalar* y,
+                                bool streaming = false) {
   constexpr int kTile = 8;
   const int64_t vectors = width / S::kLanes;
   int64_t t = 0;
   for (; t + kTile <= vectors; t += kTile) {
-    gather_tile<S, kTile>(weights, x + t * S::kLanes, width, columns, count, scale, y + t * S::kLanes);
+    gather_tile<S, kTile>(weights, x + t * S::kLanes, width, columns, count, scale, y + t * S::kLanes, streaming);
   }
   x += t * S::kLanes;
   y += t * S::kLanes;
   switch (vectors - t) {
     case 1:
-      return gather_tile<S, 1>(weights, x, width, columns, count, scale, y);
+      return gather_tile<S, 1>(weights, x, width, columns, count, scale, y, streaming);
     case 2:
-      return gather_tile<S, 2>(weights, x, width, columns, count, scale, y);
+      return gather_tile<S, 2>(weights, x, width, columns, count, scale, y, streaming);
     case 3:
-      return gather_tile<S, 3>(weights, x, width, columns, count, scale, y);
+      return gather_tile<S, 3>(weights, x, width, columns, count, scale, y, streaming);
     case 4:
-      return gather_tile<S, 4>(weights, x, width, columns, count, scale, y);
+      return gather_tile<S, 4>(weights, x, width, columns, count, scale, y, streaming);
     case 5:
-      return gather_tile<S, 5>(weights, x, width, columns, count, scale, y);
+      return gather_tile<S, 5>(weights, x, width, columns, count, scale, y, streaming);
     case 6:
-      return gather_tile<S, 6>(weights, x, width, columns, count, scale, y);
+      return gather_tile<S, 6>(weights, x, width, columns, count, scale, y, streaming);
     case 7:
-      return gather_tile<S, 7>(weights, x, width, columns, count, scale, y);
+      return gather_tile<S, 7>(weights, x, width, columns, count, scale, y, streaming);
     default:
       return;
   }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/parallel.h"
+#include "core/recycled.h"
 #include "sparse/spmm_kernel.h"
 
 namespace topomask {
@@ -64,7 +65,7 @@ void run_sddmm(const at::Tensor& a, const at::Tensor& b, const at::Tensor& offse
 
 at::Tensor spmm_plain(const at::Tensor& values, const at::Tensor& x, const at::Tensor& offsets,
                       const at::Tensor& columns, const at::Tensor& index) {
-  at::Tensor y = at::empty({x.size(0), x.size(1), offsets.size(0) - 1, x.size(3)}, x.options());
+  at::Tensor y = recycled_empty({x.size(0), x.size(1), offsets.size(0) - 1, x.size(3)}, x.options());
   if (x.scalar_type() == at::kFloat) {
     run_spmm<float>(values, x, offsets, columns, index, y);
   } else {
@@ -76,7 +77,7 @@ at::Tensor spmm_plain(const at::Tensor& values, const at::Tensor& x, const at::T
 at::Tensor sddmm_plain(const at::Tensor& a, const at::Tensor& b, const at::Tensor& offsets, const at::Tensor& columns,
                        int64_t value_heads) {
   if (a.size(0) * a.size(1) == 0) return at::zeros({value_heads, columns.size(0)}, a.options());
-  at::Tensor out = at::empty({value_heads, columns.size(0)}, a.options());
+  at::Tensor out = recycled_empty({value_heads, columns.size(0)}, a.options());
   if (a.scalar_type() == at::kFloat) {
     run_sddmm<float>(a, b, offsets, columns, out);
   } else {

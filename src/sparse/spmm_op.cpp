@@ -9,37 +9,51 @@
 
 namespace topomask {
 
-namespace {
-
 using at::Tensor;
+
+PatternTensors check_spmm(const char* op, const Tensor& values, const Tensor& x, const Tensor& offsets,
+                          const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns,
+                          const Tensor& t_index, bool transposed) {
+  PatternTensors pattern(op, offsets, columns, t_offsets, t_columns, t_index);
+  check_nodes(op, "x", x, transposed ? pattern.rows() : pattern.cols());
+  pattern.check_device(op, "x", x);
+  check_values(op, "values", values, pattern.entries(), x);
+  return pattern;
+}
+
+PatternTensors check_sddmm(const Tensor& a, const Tensor& b, const Tensor& offsets, const Tensor& columns,
+                           int64_t value_heads) {
+  PatternTensors pattern("sddmm", offsets, columns);
+  check_nodes("sddmm", "a", a, pattern.rows());
+  check_nodes("sddmm", "b", b, -1);
+  check_like("sddmm", "b", b, "a", a);
+  pattern.check_device("sddmm", "a", a);
+  TORCH_CHECK(a.size(3) == b.size(3), "sddmm: b must have the width of a, ", a.size(3), ", got ", describe(b));
+  TORCH_CHECK(value_heads == 1 || value_heads == a.size(1), "sddmm: value_heads must be 1 or H = ", a.size(1), ", got ",
+              value_heads);
+  return pattern;
+}
+
+namespace {
 
 Tensor spmm_cpu(const Tensor& values, const Tensor& x, const Tensor& offsets, const Tensor& columns,
                 const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index) {
-  const PatternTensors pattern("spmm", offsets, columns, t_offsets, t_columns, t_index);
-  check_nodes("spmm", "x", x, pattern.cols());
-  check_values("spmm", "values", values, pattern.entries(), x);
+  const PatternTensors pattern = check_spmm("spmm", values, x, offsets, columns, t_offsets, t_columns, t_index, false);
   const Tensor y = spmm_plain(values.contiguous(), to_kernel_layout(x), pattern.offsets, pattern.columns);
   return from_kernel_layout(y, x.size(3), x.scalar_type());
 }
 
 Tensor spmm_transposed_cpu(const Tensor& values, const Tensor& x, const Tensor& offsets, const Tensor& columns,
                            const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index) {
-  const PatternTensors pattern("spmm_transposed", offsets, columns, t_offsets, t_columns, t_index);
-  check_nodes("spmm_transposed", "x", x, pattern.rows());
-  check_values("spmm_transposed", "values", values, pattern.entries(), x);
+  const PatternTensors pattern =
+      check_spmm("spmm_transposed", values, x, offsets, columns, t_offsets, t_columns, t_index, true);
   const Tensor y =
       spmm_plain(values.contiguous(), to_kernel_layout(x), pattern.t_offsets, pattern.t_columns, pattern.t_index);
   return from_kernel_layout(y, x.size(3), x.scalar_type());
 }
 
 Tensor sddmm_cpu(const Tensor& a, const Tensor& b, const Tensor& offsets, const Tensor& columns, int64_t value_heads) {
-  const PatternTensors pattern("sddmm", offsets, columns);
-  check_nodes("sddmm", "a", a, pattern.rows());
-  check_nodes("sddmm", "b", b, -1);
-  check_like("sddmm", "b", b, "a", a);
-  TORCH_CHECK(a.size(3) == b.size(3), "sddmm: b must have the width of a, ", a.size(3), ", got ", describe(b));
-  TORCH_CHECK(value_heads == 1 || value_heads == a.size(1), "sddmm: value_heads must be 1 or H = ", a.size(1), ", got ",
-              value_heads);
+  const PatternTensors pattern = check_sddmm(a, b, offsets, columns, value_heads);
   return sddmm_plain(to_kernel_layout(a), to_kernel_layout(b), pattern.offsets, pattern.columns, value_heads);
 }
 

@@ -104,6 +104,18 @@ TEST(PowerSeries, IsTheSameForAnyNumberOfThreads) {
   EXPECT_TRUE(at::equal(values[0], values[1]) && at::equal(values[0], values[2]));
 }
 
+TEST(PowerSeries, CanBeTrainedThroughAfterInference) {
+  const Graph graph = Graph::grid({4, 5}).normalised(0.9);
+  const MaskPtr mask = power_series_mask(graph, at::ones({3}));
+  {
+    const c10::InferenceMode inference;
+    attention(at::ones({20, 4}), at::ones({20, 4}), at::ones({20, 4}), mask, {.route = Route::sparse});
+  }
+  const at::Tensor q = at::rand({20, 4}).requires_grad_();
+  const at::Tensor out = attention(q, q, q, mask, {.route = Route::sparse});
+  EXPECT_EQ(testing::gradients(out, at::ones_like(out), {q})[0].sizes(), q.sizes());
+}
+
 TEST(PowerSeries, SaysWhatIsWrong) {
   const Graph graph = Graph::path(3);
   EXPECT_ERROR(power_series_mask(graph, at::ones({2}, at::kLong)),

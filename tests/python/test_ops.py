@@ -63,6 +63,45 @@ def factored_case(**options):
     return factored_arguments(Case(cols=4, **options), Case(cols=4, value_heads=1, **options))
 
 
+PATH = (torch.tensor([0, 1, 3, 5, 6]), torch.tensor([1, 0, 2, 1, 3, 2], dtype=torch.int32))  # 0 – 1 – 2 – 3
+
+
+def walk_table(dtype=torch.float64, **options):
+    weights = torch.full((6,), 0.4, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+    return ops.sample_walks(*PATH, weights, **{"walkers": 3, "halting_probability": 0.3, "seed": 7, **options})
+
+
+def walk_arguments(dtype=torch.float64, requires_grad=True, heads=2, terms=4):
+    _, _, hops, loads, _, _, _, feature_offsets, *_ = walk_table(dtype)
+    f = torch.randn(heads, terms, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    return f.to(loads.dtype).requires_grad_(requires_grad), hops, loads, feature_offsets, 1 / 3
+
+
+def walk_backward_arguments(dtype=torch.float64, requires_grad=True):
+    _, *table, scale = walk_arguments(dtype)
+    grad = torch.randn(2, len(table[2]) - 1, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    return grad.to(table[1].dtype).requires_grad_(requires_grad), *table, 4, scale
+
+
+def sparse_product_arguments(left, right):
+    """A, B and the patterns of A, B and ABᵀ."""
+
+    def pattern_of(case):
+        offsets, columns = case.pattern[:2]
+        rows = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
+        dense = torch.zeros(len(offsets) - 1, len(case.pattern[2]) - 1)
+        dense[rows, columns.long()] = 1
+        return dense
+
+    out = list(pattern_tensors(pattern_of(left) @ pattern_of(right).T > 0))
+    return left.values, right.values, list(left.pattern), list(right.pattern), out
+
+
+def sparse_gram_arguments(case):
+    a, _, pattern, _, out = sparse_product_arguments(case, case)
+    return a, pattern, out
+
+
 def differentiable_calls(**options):
     """(name, function, arguments) of every operator with gradients."""
     case = Case(**options)
@@ -79,6 +118,11 @@ def differentiable_calls(**options):
         ("softmax, scores kept", ops.sparse_attention_forward, (*product_arguments(case), True, 0.5, 1e-6, True)),
         ("softmax, scores not kept", ops.sparse_attention_forward, (*product_arguments(tall), True, 0.5, 1e-6, False)),
         ("factored_product", ops.factored_product, factored_case(**options)),
+        ("walk_features", ops.walk_features, walk_arguments(**options)),
+        ("walk_features, one term", ops.walk_features, walk_arguments(terms=1, **options)),
+        ("walk_features_backward", ops.walk_features_backward, walk_backward_arguments(**options)),
+        ("sparse_product", ops.sparse_product, sparse_product_arguments(case, Case(rows=5, **options))),
+        ("sparse_gram", ops.sparse_gram, sparse_gram_arguments(case)),
     ]
 
 
@@ -111,8 +155,12 @@ class Registration(unittest.TestCase):
             calls.append((ops.factored_product_backward, (numerator, factored_denominator, *factored, want, not want)))
         for softmax, keep, want in itertools.product((False, True), repeat=3):
             rule = (softmax, 0.5, 1e-6)
-            left = ops.sparse_attention_forward(*product_arguments(case), *rule, keep)[1:]
+            left = ops.sparse_attention_forward(*product_arguments(case), *rule, keep)
             calls.append((ops.sparse_attention_backward, (case.y, *product_arguments(case), *left, *rule, want)))
+        a, b, *patterns = sparse_product_arguments(case, Case(rows=5, requires_grad=False))
+        grad = ops.sparse_product(a, b, *patterns)
+        calls.append((ops.sparse_product_backward, (grad, b, *patterns, False)))
+        calls.append((ops.sparse_product_backward, (grad, a, patterns[1], patterns[0], patterns[2], True)))
         for function, args in calls:
             with self.subTest(str(function)):
                 torch.library.opcheck(function.default, args)
@@ -123,6 +171,34 @@ class Registration(unittest.TestCase):
         (grad,) = torch.autograd.grad(out.sum(), case.q, create_graph=True)
         with self.assertRaisesRegex(RuntimeError, "derivative for topomask::sparse_attention_backward is not implemented"):
             grad.sum().backward()
+
+
+class Walks(unittest.TestCase):
+    def test_sampling_is_registered(self):
+        for coupling in ("independent", "antithetic", "repelling", "antithetic_repelling"):
+            table = walk_table(walkers=4, coupling=coupling, group_products=True)
+            self.assertEqual([t.dtype for t in table[:5]],
+                             [torch.int64, torch.int32, torch.int16, torch.float64, torch.int32])
+            self.assertEqual(table[9].shape, (len(table[10]), 2))
+        self.assertEqual(walk_table()[9].shape, (0, 2))
+        # The sizes depend on data, so tracing needs a fake kernel of its own.
+        weights = torch.ones(6)
+        torch.library.opcheck(ops.sample_walks.default, (*PATH, weights), {"walkers": 2}, test_utils="test_schema")
+
+    def test_same_seed_same_walks(self):
+        for first, second in zip(walk_table(), walk_table()):
+            torch.testing.assert_close(first, second, rtol=0, atol=0)
+        self.assertFalse(torch.equal(walk_table(seed=8, walkers=50)[1], walk_table(walkers=50)[1]))
+
+    def test_unknown_names_are_refused(self):
+        for argument, text in (("coupling", "independent, antithetic, repelling, antithetic_repelling"),
+                               ("proposal", "uniform, weights, given")):
+            with self.assertRaisesRegex(RuntimeError, f"sample_walks: {argument} must be one of {text}, got none"):
+                walk_table(**{argument: "none"})
+
+    def test_second_derivatives(self):
+        args = walk_arguments()
+        torch.autograd.gradgradcheck(lambda f: ops.walk_features(f, *args[1:]).pow(3), args[:1])
 
 
 class Gradients(unittest.TestCase):

@@ -87,11 +87,13 @@ TYPED_TEST(KernelLevels, AgreeOnAttention) {
   using T = TypeParam;
   const Data<T> d;
   for (const std::string name : {"sparse_attention_rows", "sparse_softmax_attention_rows"}) {
+    bool streaming = false;  // every other version writes past the caches
     expect_versions_agree<AttentionArgs<T>>(name, "AttentionArgs", d.kFloat, [&](auto kernel) {
+      streaming = !streaming;
       const Tensor out = d.poisoned({kNodes, kWidth}), den = d.poisoned({kNodes}), max = at::zeros({kNodes}, d.dtype);
       const Tensor kept = d.poisoned({d.pattern->entries()});
       kernel({d.offsets(), d.columns(), d.at(d.values), d.at(d.q), d.at(d.k), d.at(d.v), d.at(out), d.at(max),
-              d.at(den), kWidth, kWidth, T(0.3), T(1e-6), d.at(d.buffer), d.at(kept)},
+              d.at(den), kWidth, kWidth, T(0.3), T(1e-6), d.at(d.buffer), d.at(kept), streaming},
              0, kNodes);
       return std::vector<Tensor>{out, den, max, kept};
     });
@@ -105,7 +107,9 @@ TYPED_TEST(KernelLevels, AgreeOnGradientsOfAttention) {
   const Tensor scores = random_tensor({d.pattern->entries()}, 8).to(d.dtype);
   for (const std::string name : {"sparse_attention_backward_rows", "sparse_softmax_attention_backward_rows"}) {
     for (const T* kept : {static_cast<const T*>(nullptr), static_cast<const T*>(d.at(scores))}) {
+      bool streaming = false;
       expect_versions_agree<AttentionBackwardArgs<T>>(name, "AttentionBackwardArgs", d.kFloat, [&](auto kernel) {
+        streaming = !streaming;
         const Tensor grad_q = d.poisoned({kNodes, kWidth}), grad_values = d.poisoned({d.pattern->entries()});
         const Tensor entries = d.poisoned({d.pattern->entries(), 2});
         kernel({d.offsets(),
@@ -127,12 +131,31 @@ TYPED_TEST(KernelLevels, AgreeOnGradientsOfAttention) {
                 T(1e-6),
                 d.at(d.buffer),
                 d.at(d.buffer) + kBlockEntries + 16,
-                kept},
+                kept,
+                streaming},
                0, kNodes);
         return std::vector<Tensor>{grad_q, grad_values, entries};
       });
     }
   }
+}
+
+TYPED_TEST(KernelLevels, AgreeOnThePassOverColumns) {
+  using T = TypeParam;
+  const Data<T> d;
+  const SparsePattern::Transposed& t = d.pattern->transposed();
+  const Tensor entries = random_tensor({d.pattern->entries(), 2}, 9).to(d.dtype);
+  bool streaming = false;
+  expect_versions_agree<AttentionColumnArgs<T>>(
+      "sparse_attention_backward_columns", "AttentionColumnArgs", d.kFloat, [&](auto kernel) {
+        streaming = !streaming;
+        const Tensor grad_k = d.poisoned({kNodes, kWidth}), grad_v = d.poisoned({kNodes, kWidth});
+        kernel({t.offsets.const_data_ptr<int64_t>(), t.columns.const_data_ptr<int32_t>(),
+                t.index.const_data_ptr<int64_t>(), d.at(entries), d.at(d.v), d.at(d.q), d.at(grad_k), d.at(grad_v),
+                kWidth, kWidth, d.at(d.buffer), d.at(d.buffer) + kBlockEntries + 16, streaming},
+               0, kNodes);
+        return std::vector<Tensor>{grad_k, grad_v};
+      });
 }
 
 TYPED_TEST(KernelLevels, AgreeOnTheFactoredProduct) {

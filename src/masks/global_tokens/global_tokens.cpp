@@ -51,6 +51,30 @@ class GlobalTokensMask final : public Mask {
                    {std::nullopt, bordered_dense(factors->right.dense, tokens_, {1, 1}, {1, 0})}};
   }
 
+  std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const override {
+    const auto inner = inner_->masked_product_work(features, value_dim);
+    if (!inner) return std::nullopt;
+    return *inner + 2.0 * static_cast<double>(tokens_ * size() * (features + value_dim));
+  }
+
+  at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
+                            bool transposed) const override {
+    const at::Tensor out = border_product(a, b, c);
+    add_to_nodes(out, inner_->masked_product(nodes(a), nodes(b), nodes(c), transposed));
+    return out;
+  }
+
+  MaskedProductGradients masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
+                                                 const at::Tensor& grad, bool want_parameters) const override {
+    MaskedProductGradients result{border_product(grad, c, b), border_product(c, grad, a), border_product(b, a, grad)};
+    auto inner = inner_->masked_product_backward(nodes(a), nodes(b), nodes(c), nodes(grad), want_parameters);
+    add_to_nodes(result.a, inner.a);
+    add_to_nodes(result.b, inner.b);
+    add_to_nodes(result.c, inner.c);
+    result.parameters = std::move(inner.parameters);
+    return result;
+  }
+
   at::Tensor dense() const override { return at::constant_pad_nd(inner_->dense(), {tokens_, 0, tokens_, 0}, 1); }
 
   MaskPtr to(at::ScalarType dtype) const override { return with_global_tokens(inner_->to(dtype), tokens_); }
@@ -64,6 +88,17 @@ class GlobalTokensMask final : public Mask {
 
  private:
   at::Tensor nodes(const at::Tensor& x) const { return x.narrow(-2, tokens_, inner_->size()).contiguous(); }
+
+  void add_to_nodes(const at::Tensor& all, const at::Tensor& inner) const {
+    all.narrow(-2, tokens_, inner_->size()).add_(inner);
+  }
+
+  /// (E ⊙ A Bᵀ) C for E = [1 1; 1 0], the ones around the inner mask.
+  at::Tensor border_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) const {
+    const auto tokens = [this](const at::Tensor& x) { return x.narrow(-2, 0, tokens_); };
+    const at::Tensor above = at::matmul(at::matmul(tokens(a), b.mT()), c);
+    return at::cat({above, at::matmul(at::matmul(nodes(a), tokens(b).mT()), tokens(c))}, -2);
+  }
 
   at::Tensor bordered(const at::Tensor& x, const at::Tensor& inner) const {
     const at::Tensor total = x.sum(-2, true).expand({x.size(0), x.size(1), tokens_, x.size(3)});

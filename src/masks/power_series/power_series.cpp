@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "core/checks.h"
+#include "core/kept_tensors.h"
 #include "masks/power_series/hop_basis.h"
 
 namespace topomask {
@@ -28,7 +29,10 @@ class Structure {
   }
   const HopBasis& basis() const {
     const std::lock_guard lock(mutex_);
-    if (!basis_) basis_ = build_hop_basis(graph_, terms_);
+    if (!basis_) {
+      const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+      basis_ = build_hop_basis(graph_, terms_);
+    }
     return *basis_;
   }
 
@@ -69,15 +73,10 @@ class PowerSeriesMask final : public Mask {
   std::optional<SparseMatrix> sparse() const override {
     if (!structure_->offers_sparse()) return std::nullopt;
     const HopBasis& basis = structure_->basis();
-    if (alpha_.is_inference() || (alpha_.requires_grad() && at::GradMode::is_enabled())) {
-      return SparseMatrix{basis.pattern, at::matmul(series(), basis.powers)};
-    }
-    const std::lock_guard lock(mutex_);
-    if (!values_.defined() || values_version_ != alpha_._version()) {
-      values_ = at::matmul(series().detach(), basis.powers);
-      values_version_ = alpha_._version();
-    }
-    return SparseMatrix{basis.pattern, values_};
+    const auto values = values_.get({alpha_}, [&](const std::vector<at::Tensor>& parameters) {
+      return std::vector<at::Tensor>{at::matmul(series(parameters[0]), basis.powers)};
+    });
+    return SparseMatrix{basis.pattern, values[0]};
   }
 
   at::Tensor dense() const override {
@@ -112,7 +111,7 @@ class PowerSeriesMask final : public Mask {
   const Graph& graph() const { return structure_->graph(); }
 
   /// [K] with one head, [H, K] with more.
-  at::Tensor series() const { return heads() == 1 ? alpha_.reshape({-1}) : alpha_; }
+  at::Tensor series(const at::Tensor& alpha) const { return heads() == 1 ? alpha.reshape({-1}) : alpha; }
 
   /// Σ_k α_k W^k x, from the highest term down.
   template <typename Product>
@@ -127,9 +126,7 @@ class PowerSeriesMask final : public Mask {
 
   std::shared_ptr<const Structure> structure_;
   at::Tensor alpha_;
-  mutable std::mutex mutex_;
-  mutable at::Tensor values_;
-  mutable uint32_t values_version_ = 0;
+  KeptTensors values_;
 };
 
 }  // namespace

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+namespace topomask {
+
+// Large results on the CPU are written into the memory of results freed before. A new tensor of 64 MiB comes as pages
+// that the system zeroes first, which takes a quarter of the time of the attention written into them. What is kept for
+// the next result is bounded, and the oldest goes first.
+
+/// The most bytes kept, 1 GiB at first; 0 keeps nothing.
+void set_kept_memory_limit(int64_t bytes);
+
+/// Bytes kept now, in no tensor.
+int64_t kept_memory();
+
+/// Hands all of it back to the system.
+void release_kept_memory();
+
+}  // namespace topomask

@@ -1,0 +1,168 @@
+#pragma once
+
+#include "attention/sparse_attention_cuda.h"
+#include "core/cuda/launch.cuh"
+
+// The kernels behind sparse_attention_cuda.h, instantiated for one dtype a file. A group of threads takes a row; it is
+// as wide as the row asks for, so short rows of a narrow type share a warp.
+
+namespace topomask::cuda {
+
+template <class A>
+__device__ __forceinline__ A clamped(A denominator, A eps) {
+  if (fabs(denominator) >= eps) return denominator;
+  return denominator < 0 ? -eps : eps;
+}
+
+template <class T, class A>
+__device__ __forceinline__ int64_t values_start(const AttentionArgs<T, A>& a, int64_t slice) {
+  return a.value_heads == 1 ? 0 : slice % a.heads * a.entries;
+}
+
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 3 : 1) forward_kernel(const AttentionArgs<T, A> a) {
+  using Group = RowGroup<T, kLanes, kChunks>;
+  const Group group;
+  const Place place(a.rows, a.slices, kLanes);
+  const bool softmax = a.row_max != nullptr;
+  const int64_t node = place.slice * a.rows + place.row;
+  const auto k = group.reader(a.k + place.slice * a.cols * a.features, a.features, a.features);
+  const auto v = group.reader(a.v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim);
+  const A* values = a.values + values_start(a, place.slice);
+  const typename Group::Part q = group.load(a.q + node * a.features, a.features);
+  typename Group::Sum total;
+  A denominator = 0;
+  constexpr A kNone = -INFINITY;
+  A max = kNone;
+  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
+    typename Group::Part keys[kBatch], nodes[kBatch];
+    group.load_batch(batch, k, keys, v, nodes);
+    const A value = batch.present ? values[batch.entry] : A(0);
+    A score = group.dots(q, keys);
+    if (softmax) {
+      score *= a.scale;
+      const A higher = fmax(max, group.batch_max(value != A(0) ? score : kNone));
+      if (higher > max) {
+        const A fade = max == kNone ? A(0) : exp(max - higher);
+        denominator *= fade;
+        total.scale(fade);
+        max = higher;
+      }
+      score = value != A(0) ? exp(score - max) : A(0);
+    }
+    const A weight = value * score;
+    denominator += weight;
+    group.gather(total, weight, nodes);
+  });
+  denominator = group.batch_sum(denominator);
+  if (!place.valid) return;
+  total.scale(A(1) / clamped(denominator, a.eps));
+  group.store(a.out + node * a.value_dim, a.value_dim, total);
+  if (group.leads()) {
+    a.denominator[node] = denominator;
+    if (softmax) a.row_max[node] = max == kNone ? A(0) : max;
+  }
+}
+
+/// The pass over rows: grad_q, grad_values, and the pairs for the pass over columns.
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
+    backward_rows_kernel(const AttentionBackwardArgs<T, A> b) {
+  using Group = RowGroup<T, kLanes, kChunks>;
+  const AttentionArgs<T, A>& a = b.forward;
+  const Group group;
+  const Place place(a.rows, a.slices, kLanes);
+  const bool softmax = a.row_max != nullptr;
+  const int64_t node = place.slice * a.rows + place.row;
+  const auto k = group.reader(a.k + place.slice * a.cols * a.features, a.features, a.features);
+  const auto v = group.reader(a.v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim);
+  const int64_t start = values_start(a, place.slice);
+  const typename Group::Part q = group.load(a.q + node * a.features, a.features);
+  const typename Group::Part grad = group.load(b.grad_out + node * a.value_dim, a.value_dim);
+  const A denominator = a.denominator[node], max = softmax ? a.row_max[node] : A(0);
+  const A inverse = A(1) / clamped(denominator, a.eps);
+  // A clamped D does not move with A.
+  const A product_out = group.dot(grad, group.load(a.out + node * a.value_dim, a.value_dim));
+  const A mean = fabs(denominator) < a.eps ? A(0) : product_out;
+  const bool shared_values = a.slices > a.value_heads;
+  typename Group::Sum grad_q;
+  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
+    typename Group::Part keys[kBatch], nodes[kBatch];
+    group.load_batch(batch, k, keys, v, nodes);
+    const A value = batch.present ? a.values[start + batch.entry] : A(0);
+    A score = group.dots(q, keys);
+    const A product = group.dots(grad, nodes);
+    if (softmax) score = exp(score * a.scale - max);
+    const A grad_weight = (product - mean) * inverse;
+    A grad_score = grad_weight * value;
+    if (softmax) grad_score *= score * a.scale;
+    if (batch.present && group.writes()) {
+      b.pairs[place.slice * a.entries + batch.entry] = {value * score * inverse, grad_score};
+      if (b.grad_values) {
+        A* target = b.grad_values + start + batch.entry;
+        if (shared_values) {
+          atomicAdd(target, grad_weight * score);
+        } else {
+          *target = grad_weight * score;
+        }
+      }
+    }
+    group.gather(grad_q, grad_score, keys);
+  });
+  if (place.valid) group.store(b.grad_q + node * a.features, a.features, grad_q);
+}
+
+/// The pass over columns, through the transposed pattern: grad_k and grad_v, without atomics.
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kThreads) backward_columns_kernel(const AttentionBackwardArgs<T, A> b) {
+  using Group = RowGroup<T, kLanes, kChunks>;
+  const AttentionArgs<T, A>& a = b.forward;
+  const Group group;
+  const Place place(a.cols, a.slices, kLanes);
+  const int64_t node = place.slice * a.cols + place.row;
+  const auto q = group.reader(a.q + place.slice * a.rows * a.features, a.features, a.features);
+  const auto grad = group.reader(b.grad_out + place.slice * a.rows * a.value_dim, a.value_dim, a.value_dim);
+  const Pair<A>* pairs = b.pairs + place.slice * a.entries;
+  typename Group::Sum grad_k, grad_v;
+  place.for_batches(group, b.t_offsets, b.t_columns, [&](const Batch& batch) {
+    const int64_t in_row_order = b.t_index[batch.entry];
+    typename Group::Part queries[kBatch], grads[kBatch];
+    group.load_batch(batch, q, queries, grad, grads);
+    const Pair<A> pair = batch.present ? pairs[in_row_order] : Pair<A>{};
+    group.gather(grad_k, pair.grad_score, queries);
+    group.gather(grad_v, pair.weight, grads);
+  });
+  if (!place.valid) return;
+  group.store(b.grad_k + node * a.features, a.features, grad_k);
+  group.store(b.grad_v + node * a.value_dim, a.value_dim, grad_v);
+}
+
+template <class T, class A>
+void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
+  if (args.rows * args.slices == 0) return;
+  with_group<T>(max(args.features, args.value_dim), [&](auto lanes, auto chunks) {
+    forward_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>
+        <<<blocks(args.rows * args.slices, decltype(lanes)::value), kThreads, 0, stream>>>(args);
+  });
+}
+
+template <class T, class A>
+void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStream_t stream) {
+  const AttentionArgs<T, A>& a = args.forward;
+  with_group<T>(max(a.features, a.value_dim), [&](auto lanes, auto chunks) {
+    if (a.rows * a.slices > 0) {
+      backward_rows_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>
+          <<<blocks(a.rows * a.slices, decltype(lanes)::value), kThreads, 0, stream>>>(args);
+    }
+    if (a.cols * a.slices > 0) {
+      backward_columns_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>
+          <<<blocks(a.cols * a.slices, decltype(lanes)::value), kThreads, 0, stream>>>(args);
+    }
+  });
+}
+
+#define TOPOMASK_SPARSE_ATTENTION(T, A)                                           \
+  template void sparse_attention<T, A>(const AttentionArgs<T, A>&, cudaStream_t); \
+  template void sparse_attention_backward<T, A>(const AttentionBackwardArgs<T, A>&, cudaStream_t);
+
+}  // namespace topomask::cuda

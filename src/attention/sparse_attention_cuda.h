@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+// Attention over the entries of a CSR mask on the GPU: the twins of the kernels in sparse_attention_kernel.h, all
+// slices (b, h) in one launch. T is float, double, __nv_bfloat16 or __half, A its accumulation type. Widths are
+// multiples of 8, rows are contiguous and 16-byte aligned. `stream` is where it runs; nothing waits.
+
+namespace topomask::cuda {
+
+template <class A>
+struct Pair {
+  A weight;      ///< A_ij / D_i
+  A grad_score;  ///< ∂L/∂s_ij
+};
+
+template <class T, class A>
+struct AttentionArgs {
+  const int64_t* offsets;
+  const int32_t* columns;
+  const A* values;
+  const T* q;
+  const T* k;
+  const T* v;
+  T* out;
+  A* row_max;  ///< softmax; null for kernel attention
+  A* denominator;
+  int64_t rows, cols, entries;
+  int64_t slices, heads, value_heads;
+  int features, value_dim;
+  A scale, eps;
+};
+
+template <class T, class A>
+struct AttentionBackwardArgs {
+  AttentionArgs<T, A> forward;  ///< out, row_max and denominator as the forward left them
+  const int64_t* t_offsets;
+  const int32_t* t_columns;
+  const int64_t* t_index;
+  const T* grad_out;
+  T* grad_q;
+  T* grad_k;
+  T* grad_v;
+  A* grad_values;  ///< zeros at first where slices share a head of values; null where it is not wanted
+  Pair<A>* pairs;  ///< [slices, entries], between the two passes
+};
+
+/// The widest row a kernel takes, in values of T.
+template <class T>
+inline constexpr int64_t kMaxWidth = 4 * 32 * 16 / sizeof(T);
+
+template <class T, class A>
+void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream);
+template <class T, class A>
+void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStream_t stream);
+
+}  // namespace topomask::cuda

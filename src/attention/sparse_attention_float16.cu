@@ -1,0 +1,7 @@
+#include "attention/sparse_attention.cuh"
+
+namespace topomask::cuda {
+
+TOPOMASK_SPARSE_ATTENTION(__half, float)
+
+}  // namespace topomask::cuda

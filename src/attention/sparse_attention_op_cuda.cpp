@@ -1,0 +1,121 @@
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <torch/library.h>
+
+#include "attention/sparse_attention.h"
+#include "attention/sparse_attention_cuda.h"
+#include "core/checks.h"
+#include "core/cuda/dispatch.h"
+
+// sparse_attention_forward and _backward on the GPU: checks, layout and launches. Scores are never kept; the backward
+// makes them again from rows it reads anyway.
+
+namespace topomask {
+
+namespace {
+
+using at::Tensor;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+/// The rule, sizes and inputs of a call; outputs are null.
+template <class T, class A>
+cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
+                                    const PatternTensors& pattern, const AttentionRule& rule) {
+  cuda::AttentionArgs<T, A> args{};
+  args.offsets = pattern.offsets.const_data_ptr<int64_t>();
+  args.columns = pattern.columns.const_data_ptr<int32_t>();
+  args.values = values.const_data_ptr<A>();
+  args.q = cuda::data<T>(q);
+  args.k = cuda::data<T>(k);
+  args.v = cuda::data<T>(v);
+  args.rows = pattern.rows();
+  args.cols = pattern.cols();
+  args.entries = pattern.entries();
+  args.slices = q.size(0) * q.size(1);
+  args.heads = q.size(1);
+  args.value_heads = values.size(0);
+  args.features = static_cast<int>(q.size(3));
+  args.value_dim = static_cast<int>(v.size(3));
+  args.scale = static_cast<A>(rule.scale);
+  args.eps = std::max(static_cast<A>(rule.eps), std::numeric_limits<A>::min());
+  TORCH_CHECK(std::max(q.size(3), v.size(3)) <= cuda::kMaxWidth<T>, "sparse_attention: q and v must have at most ",
+              cuda::kMaxWidth<T>, " columns of this dtype on cuda, got ", q.size(3), " and ", v.size(3));
+  return args;
+}
+
+Four forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& offsets,
+                  const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index,
+                  bool softmax, double scale, double eps, bool) {
+  const AttentionRule rule{softmax, scale, eps};
+  const PatternTensors pattern =
+      check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
+  const c10::cuda::CUDAGuard guard(q.device());
+  const Tensor q_rows = cuda::to_rows(q), k_rows = cuda::to_rows(k), v_rows = cuda::to_rows(v);
+  const Tensor plain_values = values.contiguous();
+  const Tensor out = at::empty({q.size(0), q.size(1), q.size(2), v_rows.size(3)}, v.options());
+  const Tensor denominator = at::empty({q.size(0), q.size(1), q.size(2)}, values.options());
+  const Tensor row_max = softmax ? at::empty_like(denominator) : at::empty({0}, values.options());
+  cuda::dispatch(q.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
+    auto args = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule);
+    args.out = cuda::data<T>(out);
+    args.row_max = softmax ? row_max.mutable_data_ptr<A>() : nullptr;
+    args.denominator = denominator.mutable_data_ptr<A>();
+    cuda::sparse_attention(args, c10::cuda::getCurrentCUDAStream());
+  });
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {cuda::from_rows(out, v.size(3)), row_max, denominator, at::empty({0}, values.options())};
+}
+
+Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
+                   const Tensor& offsets, const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns,
+                   const Tensor& t_index, const Tensor& out, const Tensor& row_max, const Tensor& denominator,
+                   const Tensor&, bool softmax, double scale, double eps, bool want_values) {
+  const AttentionRule rule{softmax, scale, eps};
+  const PatternTensors pattern =
+      check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
+  const c10::cuda::CUDAGuard guard(q.device());
+  const Tensor q_rows = cuda::to_rows(q), k_rows = cuda::to_rows(k), v_rows = cuda::to_rows(v);
+  const Tensor grad_rows = cuda::to_rows(grad_out), out_rows = cuda::to_rows(out);
+  const Tensor plain_values = values.contiguous(), plain_denominator = denominator.contiguous(),
+               plain_max = row_max.contiguous();
+  const Tensor grad_q = at::empty_like(q_rows), grad_k = at::empty_like(k_rows), grad_v = at::empty_like(v_rows);
+  const int64_t slices = q.size(0) * q.size(1);
+  // Slices that share values add to their gradient; one that has them for itself writes it.
+  const Tensor grad_values = !want_values               ? at::empty({0, 0}, values.options())
+                             : slices == values.size(0) ? at::empty_like(plain_values)
+                                                        : at::zeros_like(plain_values);
+  const Tensor pairs = at::empty({slices, pattern.entries(), 2}, values.options());
+  cuda::dispatch(q.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
+    cuda::AttentionBackwardArgs<T, A> args{};
+    args.forward = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule);
+    args.forward.out = cuda::data<T>(out_rows);
+    args.forward.row_max = softmax ? plain_max.mutable_data_ptr<A>() : nullptr;
+    args.forward.denominator = plain_denominator.mutable_data_ptr<A>();
+    args.t_offsets = pattern.t_offsets.const_data_ptr<int64_t>();
+    args.t_columns = pattern.t_columns.const_data_ptr<int32_t>();
+    args.t_index = pattern.t_index.const_data_ptr<int64_t>();
+    args.grad_out = cuda::data<T>(grad_rows);
+    args.grad_q = cuda::data<T>(grad_q);
+    args.grad_k = cuda::data<T>(grad_k);
+    args.grad_v = cuda::data<T>(grad_v);
+    args.grad_values = want_values ? grad_values.mutable_data_ptr<A>() : nullptr;
+    args.pairs = reinterpret_cast<cuda::Pair<A>*>(pairs.mutable_data_ptr<A>());
+    cuda::sparse_attention_backward(args, c10::cuda::getCurrentCUDAStream());
+  });
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {cuda::from_rows(grad_q, q.size(3)), cuda::from_rows(grad_k, k.size(3)), cuda::from_rows(grad_v, v.size(3)),
+          grad_values};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(topomask, CUDA, m) {
+  m.impl("sparse_attention_forward", forward_cuda);
+  m.impl("sparse_attention_backward", backward_cuda);
+}
+
+}  // namespace topomask

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+// What the glue between tensors and kernels on the GPU shares.
+
+namespace topomask::cuda {
+
+/// A storage type and the type it is accumulated in.
+template <class T, class A>
+struct Types {};
+
+/// f(Types<T, A>{}) for the CUDA types of a dtype.
+template <class F>
+void dispatch(at::ScalarType dtype, const F& f) {
+  switch (dtype) {
+    case at::kFloat:
+      return f(Types<float, float>{});
+    case at::kDouble:
+      return f(Types<double, double>{});
+    case at::kBFloat16:
+      return f(Types<__nv_bfloat16, float>{});
+    case at::kHalf:
+      return f(Types<__half, float>{});
+    default:
+      TORCH_INTERNAL_ASSERT(false, "no kernels for ", dtype);
+  }
+}
+
+/// The elements as CUDA's type of the same bits.
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+/// [B, H, N, C] → contiguous rows of a multiple of 8 values, zero in the padding, which makes them 16-byte aligned; the
+/// tensor itself where it is that already.
+inline at::Tensor to_rows(const at::Tensor& tensor) {
+  constexpr int64_t kUnit = 8;
+  const int64_t missing = (kUnit - tensor.size(3) % kUnit) % kUnit;
+  at::Tensor rows = missing == 0 ? tensor.contiguous() : at::constant_pad_nd(tensor, {0, missing}).contiguous();
+  return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : rows.clone();
+}
+
+/// Back: the first `width` columns, contiguous.
+inline at::Tensor from_rows(const at::Tensor& rows, int64_t width) {
+  return rows.narrow(3, 0, width).contiguous();
+}
+
+}  // namespace topomask::cuda

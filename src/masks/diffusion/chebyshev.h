@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "masks/diffusion/generator.h"
+
+namespace topomask {
+
+/// e^{−z} I_k(z) for k = 0, 1, … until they are below 1e-20: modified Bessel functions, scaled. They sum to 1 with
+/// every k > 0 counted twice. z ≥ 0.
+std::vector<double> scaled_bessel(double z);
+
+/// The c_k of exp(−λT) ≈ Σ_{k≤K} c_k T_k(B), B = (T − centre)/halfwidth with its spectrum in [−1, 1], K the least
+/// degree that keeps the error below tolerance·‖exp(−λT)‖.
+std::vector<double> chebyshev_coefficients(double lambda, const Spectrum& spectrum, double tolerance);
+
+/// Σ_k series[h][k] T_k(B) x for x [B, H, N, C], head h.
+at::Tensor chebyshev_product(const GeneratorMatrix& matrix, const Spectrum& spectrum,
+                             const std::vector<std::vector<double>>& series, const at::Tensor& x);
+
+}  // namespace topomask

@@ -1,0 +1,49 @@
+#include "masks/diffusion/generator.h"
+
+#include <ATen/ATen.h>
+
+#include "core/checks.h"
+
+namespace topomask {
+
+at::Tensor GeneratorMatrix::times(const at::Tensor& x) const {
+  return matmul(edges, x).addcmul_(x, diagonal.unsqueeze(1));
+}
+
+GeneratorMatrix generator_matrix(const char* op, const Graph& graph, Generator generator) {
+  TORCH_CHECK(!graph.directed(), op, ": graph must be undirected, got a directed one");
+  const at::Tensor weights = graph.weights().detach();
+  const at::Tensor adjacency = weights.to(at::kDouble);
+  const int64_t nodes = graph.num_nodes();
+  const at::Tensor ones = at::ones({nodes, 1}, at::kDouble);
+  const at::Tensor degrees = matmul(SparseMatrix{graph.pattern(), adjacency}, ones).squeeze(1);
+  at::Tensor values = -adjacency, diagonal = at::zeros_like(degrees);
+  if (generator == Generator::laplacian) diagonal = degrees;
+  if (generator == Generator::normalised_laplacian) {
+    TORCH_CHECK(adjacency.numel() == 0 || adjacency.min().item<double>() >= 0, op,
+                ": graph must have weights >= 0 for the normalised Laplacian, got ", adjacency.min().item<double>());
+    const at::Tensor inverse_root = at::where(degrees > 0, degrees.rsqrt(), 0.0);
+    const at::Tensor rows = at::repeat_interleave(graph.offsets().diff());
+    values = values * inverse_root.index_select(0, rows) * inverse_root.index_select(0, graph.columns().to(at::kLong));
+    diagonal = (degrees > 0).to(at::kDouble);
+  }
+  return {{graph.pattern(), values.to(weights.scalar_type())}, diagonal.to(weights.scalar_type())};
+}
+
+void check_lambda(const char* op, const at::Tensor& lambda) {
+  TORCH_CHECK(lambda.defined() && is_real(lambda.scalar_type()) && lambda.device().is_cpu() && lambda.dim() <= 1 &&
+                  lambda.numel() >= 1,
+              op, ": lambda must be Float or Double, [] or [H], on cpu, got ", describe(lambda));
+  lambda_values(op, lambda);
+}
+
+std::vector<double> lambda_values(const char* op, const at::Tensor& lambda) {
+  const at::Tensor flat = lambda.detach().reshape(-1).to(at::kDouble).contiguous();
+  const std::vector<double> values(flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel());
+  for (double value : values) {
+    TORCH_CHECK(std::isfinite(value) && value >= 0, op, ": lambda must be finite and >= 0, got ", value);
+  }
+  return values;
+}
+
+}  // namespace topomask

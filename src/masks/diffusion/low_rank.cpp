@@ -1,0 +1,106 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "core/checks.h"
+#include "core/plain_ops.h"
+#include "masks/diffusion/generator.h"
+#include "topomask/diffusion.h"
+
+namespace topomask {
+namespace {
+
+constexpr const char* kOp = "low_rank_diffusion_mask";
+
+/// λφ₁(λVᵀU) for λ [H]: [H, r, r]. The exponential of [[Z, I], [0, 0]] is [[e^Z, φ₁(Z)], [0, I]], also where Z is
+/// singular. Differentiable.
+at::Tensor core_of(const at::Tensor& u, const at::Tensor& v, const at::Tensor& lambda) {
+  const NoAutocast no_autocast;
+  const int64_t rank = u.size(1);
+  const at::Tensor times = lambda.reshape({-1, 1, 1});
+  const at::Tensor z = times * at::matmul(v.t(), u);  // [H, r, r]
+  const at::Tensor identity = at::eye(rank, u.options().requires_grad(false)).expand_as(z);
+  const at::Tensor above = at::cat({z, identity}, -1), below = at::zeros_like(above);
+  const at::Tensor exponential = at::linalg_matrix_exp(at::cat({above, below}, -2));
+  return times * exponential.narrow(-2, 0, rank).narrow(-1, rank, rank);
+}
+
+class LowRankDiffusionMask final : public Mask {
+ public:
+  LowRankDiffusionMask(at::Tensor u, at::Tensor v, at::Tensor lambda)
+      : u_(std::move(u)), v_(std::move(v)), lambda_(std::move(lambda)) {}
+
+  std::string name() const override { return "low_rank_diffusion"; }
+  int64_t size() const override { return u_.size(0); }
+  int64_t heads() const override { return lambda_.numel(); }
+  std::optional<at::ScalarType> dtype() const override { return u_.scalar_type(); }
+  std::vector<at::Tensor> parameters() const override { return {u_, v_, lambda_}; }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size()), r = static_cast<double>(u_.size(1));
+    return {.operator_work = 0.3 * (2 * n * r + r * r) + n, .dense_work = 0.1 * (n * n * r) + n * n};
+  }
+
+  at::Tensor dense() const override {
+    const NoAutocast no_autocast;
+    const at::Tensor left = at::matmul(u_, core_of(u_, v_, lambda_));  // [H, N, r]
+    const at::Tensor matrix = at::eye(size(), left.options().requires_grad(false)) + at::matmul(left, v_.t());
+    return heads() == 1 ? matrix[0] : matrix;
+  }
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == u_.scalar_type()) return shared_from_this();
+    return std::make_shared<LowRankDiffusionMask>(u_.to(dtype), v_.to(dtype), lambda_.to(dtype));
+  }
+
+  at::Tensor apply(const at::Tensor& x) const override { return product(u_, core(), v_, x); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return product(v_, core().mT(), u_, x); }
+
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    // ⟨grad, U S Vᵀ x⟩ depends on x and grad through small matrices: Vᵀx [B, H, r, C] and Uᵀgrad. What S depends on,
+    // autograd follows.
+    const at::AutoGradMode record(true);
+    const NoAutocast no_autocast;
+    const at::Tensor u = u_.detach().requires_grad_(), v = v_.detach().requires_grad_();
+    const at::Tensor lambda = lambda_.detach().requires_grad_();
+    const at::Tensor inner = at::matmul(core_of(u, v, lambda), at::matmul(v.t(), x));
+    const at::Tensor value = (at::matmul(u.t(), grad) * inner).sum();
+    return torch::autograd::grad({value}, {u, v, lambda});
+  }
+
+ private:
+  at::Tensor core() const {
+    lambda_values(kOp, lambda_);
+    return core_of(u_.detach(), v_.detach(), lambda_.detach());
+  }
+
+  at::Tensor product(const at::Tensor& left, const at::Tensor& core, const at::Tensor& right,
+                     const at::Tensor& x) const {
+    const PlainOps plain;
+    const at::Tensor inner = at::matmul(core, at::matmul(right.detach().t(), x));
+    return at::matmul(left.detach(), inner).add_(x);
+  }
+
+  at::Tensor u_, v_, lambda_;
+};
+
+void check_factor(const char* name, const at::Tensor& factor) {
+  TORCH_CHECK(factor.defined() && factor.dim() == 2 && is_real(factor.scalar_type()) && factor.device().is_cpu(), kOp,
+              ": ", name, " must be Float or Double [N, r] on cpu, got ", describe(factor));
+  TORCH_CHECK(factor.detach().isfinite().all().item<bool>(), kOp, ": ", name,
+              " must be finite, got a value that is not");
+}
+
+}  // namespace
+
+MaskPtr low_rank_diffusion_mask(const at::Tensor& u, const at::Tensor& v, const at::Tensor& lambda) {
+  check_factor("u", u);
+  check_factor("v", v);
+  check_lambda(kOp, lambda);
+  TORCH_CHECK(v.sizes() == u.sizes() && v.scalar_type() == u.scalar_type(), kOp, ": v must be like u, ", describe(u),
+              ", got ", describe(v));
+  TORCH_CHECK(lambda.scalar_type() == u.scalar_type(), kOp, ": lambda must be ", u.scalar_type(), " as u is, got ",
+              describe(lambda));
+  return std::make_shared<LowRankDiffusionMask>(u, v, lambda);
+}
+
+}  // namespace topomask

@@ -1,0 +1,51 @@
+#include <ATen/ATen.h>
+
+#include <numbers>
+
+#include "masks/encodings/factor_mask.h"
+#include "masks/encodings/parameter.h"
+#include "masks/encodings/table.h"
+#include "topomask/encodings.h"
+
+namespace topomask {
+namespace {
+
+constexpr const char* kOp = "centrality_mask";
+
+class CentralityMask final : public FactorMask {
+ public:
+  CentralityMask(at::Tensor degrees, const at::Tensor& z, const CentralityOptions& options)
+      : FactorMask("centrality", degrees.size(0), /*width=*/2, row_heads(z), {z}),
+        degrees_(std::move(degrees)),
+        options_(options) {}
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == this->dtype()) return shared_from_this();
+    return std::make_shared<CentralityMask>(degrees_, parameters()[0].to(dtype), options_);
+  }
+
+ protected:
+  /// sin(a_i + a_j) = (sin a_i, cos a_i)·(cos a_j, sin a_j).
+  Sides sides(const std::vector<at::Tensor>& parameters) const override {
+    const at::Tensor z = options_.logits ? parameters[0].sigmoid() : parameters[0];
+    const at::Tensor angle = table_lookup(z * (std::numbers::pi / 4), degrees_);
+    const at::Tensor sine = angle.sin(), cosine = angle.cos();
+    return {at::stack({sine, cosine}, -1), at::stack({cosine, sine}, -1)};
+  }
+  double sides_work() const override { return 6 * static_cast<double>(size()); }
+
+ private:
+  at::Tensor degrees_;  // int16 [N], at most K − 1
+  CentralityOptions options_;
+};
+
+}  // namespace
+
+MaskPtr centrality_mask(const Graph& graph, const at::Tensor& z, const CentralityOptions& options) {
+  check_rows(kOp, "z", z, 1);
+  TORCH_CHECK(options.logits || ((z.detach() >= 0) & (z.detach() <= 1)).all().item<bool>(), kOp,
+              ": z must be in [0, 1], or logits, got a value that is not");
+  return std::make_shared<CentralityMask>(graph.degrees().clamp_max(z.size(-1) - 1).to(at::kShort), z, options);
+}
+
+}  // namespace topomask

@@ -1,0 +1,88 @@
+#include "masks/encodings/factor_mask.h"
+
+#include <ATen/ATen.h>
+
+#include "core/plain_ops.h"
+
+namespace topomask {
+namespace {
+
+// Multiply-adds of dense products beside the planner's, a pass over memory: thin ones, and those that make a matrix.
+constexpr double kThin = 0.3;
+constexpr double kDense = 0.1;
+
+at::Tensor product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& x) {
+  const PlainOps plain;
+  return at::matmul(left, at::matmul(right.mT(), x));
+}
+
+/// ∂⟨grad, L·y⟩/∂L for y [B, H, r, C]: [H, N, r].
+at::Tensor side_gradient(const at::Tensor& grad, const at::Tensor& y) {
+  return at::einsum("bhnc,bhrc->hnr", {grad, y});
+}
+
+}  // namespace
+
+FactorMask::FactorMask(std::string name, int64_t nodes, int64_t width, int64_t heads,
+                       std::vector<at::Tensor> parameters)
+    : name_(std::move(name)), nodes_(nodes), width_(width), heads_(heads), parameters_(std::move(parameters)) {}
+
+bool FactorMask::learnable() const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [](const at::Tensor& p) { return p.requires_grad(); });
+}
+
+std::vector<at::Tensor> FactorMask::computed(const std::vector<at::Tensor>& parameters) const {
+  const NoAutocast no_autocast;
+  const Sides s = sides(parameters);
+  const auto shaped = [this](const at::Tensor& side) {
+    return side.defined() && heads_ == 1 ? side.reshape({nodes_, width_}) : side;
+  };
+  return {shaped(s.left), shaped(s.right)};
+}
+
+FactorMask::Sides FactorMask::current() const {
+  const auto tensors = sides_.get(parameters_, [this](const auto& parameters) { return computed(parameters); });
+  return {tensors[0], tensors[1].defined() ? tensors[1] : tensors[0]};
+}
+
+MaskCounts FactorMask::counts() const {
+  const auto n = static_cast<double>(nodes_), width = static_cast<double>(width_);
+  const double making = learnable() ? sides_work() : 0;  // else they are kept
+  return {.operator_work = kThin * 2 * n * width + n,
+          .factor_entries = 2 * n * width,
+          .dense_factors = true,
+          .values_work = making,
+          .dense_work = n * n * (1 + kDense * width) + making};
+}
+
+std::optional<Factors> FactorMask::factors() const {
+  const Sides s = current();
+  return Factors{{{}, s.left}, {{}, s.right}};
+}
+
+at::Tensor FactorMask::dense() const {
+  const NoAutocast no_autocast;
+  const Sides s = current();
+  return at::matmul(s.left, s.right.mT());
+}
+
+at::Tensor FactorMask::apply(const at::Tensor& x) const {
+  const Sides s = current();
+  return product(s.left, s.right, x);
+}
+
+at::Tensor FactorMask::apply_transposed(const at::Tensor& x) const {
+  const Sides s = current();
+  return product(s.right, s.left, x);
+}
+
+std::vector<at::Tensor> FactorMask::parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const {
+  const NoAutocast no_autocast;
+  const Sides s = current();
+  at::Tensor dleft = side_gradient(grad, at::matmul(s.right.mT(), x));
+  const at::Tensor dright = side_gradient(x, at::matmul(s.left.mT(), grad));
+  if (s.right.is_same(s.left)) dleft = dleft + dright;
+  return pull_back(parameters_, {dleft, dright}, [this](const auto& parameters) { return computed(parameters); });
+}
+
+}  // namespace topomask

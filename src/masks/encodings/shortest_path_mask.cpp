@@ -1,0 +1,72 @@
+#include <ATen/ATen.h>
+
+#include "core/plain_ops.h"
+#include "masks/encodings/parameter.h"
+#include "masks/encodings/table.h"
+#include "topomask/encodings.h"
+
+namespace topomask {
+namespace {
+
+constexpr const char* kOp = "shortest_path_mask";
+
+class ShortestPathMask final : public Mask {
+ public:
+  ShortestPathMask(at::Tensor places, at::Tensor bias) : places_(std::move(places)), bias_(std::move(bias)) {}
+
+  std::string name() const override { return "shortest path"; }
+  int64_t size() const override { return places_.size(0); }
+  int64_t heads() const override { return row_heads(bias_); }
+  std::optional<at::ScalarType> dtype() const override { return bias_.scalar_type(); }
+  std::vector<at::Tensor> parameters() const override { return {bias_}; }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size());
+    return {.operator_work = n * n, .dense_work = n * n};
+  }
+
+  at::Tensor dense() const override { return table_lookup(heads() == 1 ? bias_.reshape({-1}) : bias_, places_); }
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == bias_.scalar_type()) return shared_from_this();
+    return std::make_shared<ShortestPathMask>(places_, bias_.to(dtype));
+  }
+
+  at::Tensor apply(const at::Tensor& x) const override {
+    const PlainOps plain;
+    return at::matmul(dense(), x);
+  }
+  at::Tensor apply_transposed(const at::Tensor& x) const override {
+    const PlainOps plain;
+    return at::matmul(dense().mT(), x);
+  }
+
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    const PlainOps plain;
+    const at::Tensor matrix = at::einsum("bhnc,bhmc->hnm", {grad, x});
+    return {table_sums(matrix, places_, bias_.size(-1)).view_as(bias_)};
+  }
+
+ private:
+  at::Tensor places_;  // int16 [N, N]: of each pair, in the bias
+  at::Tensor bias_;
+};
+
+}  // namespace
+
+MaskPtr shortest_path_mask(const at::Tensor& distances, const at::Tensor& bias) {
+  TORCH_CHECK(distances.defined() && distances.dim() == 2 && distances.size(0) == distances.size(1) &&
+                  distances.scalar_type() == at::kInt && distances.device().is_cpu(),
+              kOp, ": distances must be Int [N, N] on cpu, got ", describe(distances));
+  check_rows(kOp, "bias", bias, 2);
+  const int64_t none = bias.size(-1) - 1;
+  const at::Tensor places = distances.clamp_max(none - 1).masked_fill_(distances < 0, none).to(at::kShort);
+  return std::make_shared<ShortestPathMask>(places, bias);
+}
+
+MaskPtr shortest_path_mask(const Graph& graph, const at::Tensor& bias, const ShortestPathOptions& options) {
+  check_rows(kOp, "bias", bias, 2);
+  return shortest_path_mask(shortest_paths(graph, options), bias);
+}
+
+}  // namespace topomask

@@ -1,0 +1,86 @@
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "masks/encodings/factor_mask.h"
+#include "masks/encodings/parameter.h"
+#include "topomask/encodings.h"
+
+namespace topomask {
+namespace {
+
+constexpr const char* kOp = "stochastic_positional_mask";
+
+/// Parameters: frequencies, amplitudes and, where given, phases.
+class StochasticPositionalMask final : public FactorMask {
+ public:
+  /// `noise` [2K, r] or [H, 2K, r], or undefined for the expectation.
+  StochasticPositionalMask(int64_t nodes, at::Tensor noise, const std::vector<at::Tensor>& parameters)
+      : FactorMask("stochastic positions", nodes, noise.defined() ? noise.size(-1) : 2 * parameters[0].size(-1),
+                   row_heads(parameters[0]), parameters),
+        noise_(std::move(noise)) {}
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == this->dtype()) return shared_from_this();
+    std::vector<at::Tensor> converted = parameters();
+    for (at::Tensor& parameter : converted) parameter = parameter.to(dtype);
+    return std::make_shared<StochasticPositionalMask>(size(), noise_.defined() ? noise_.to(dtype) : noise_, converted);
+  }
+
+ protected:
+  Sides sides(const std::vector<at::Tensor>& parameters) const override {
+    // In double: the angle of a late position has lost its fraction in single precision.
+    const at::Tensor positions = at::arange(size(), at::kDouble).unsqueeze(-1);
+    const at::Tensor angles = positions * parameters[0].to(at::kDouble).unsqueeze(-2);
+    const auto features = [&](const at::Tensor& angle) {
+      const at::Tensor amplitudes = at::cat({parameters[1], parameters[1]}, -1).unsqueeze(-2);
+      const at::Tensor waves = at::cat({angle.cos(), angle.sin()}, -1).to(*dtype()) * amplitudes;
+      return noise_.defined() ? at::matmul(waves, noise_) : waves;
+    };
+    if (parameters.size() == 2) return {features(angles)};
+    return {features(angles + parameters[2].unsqueeze(-2)), features(angles)};
+  }
+
+  double sides_work() const override {
+    constexpr double kWave = 20;  // a sine or cosine, in multiply-adds
+    const double columns = noise_.defined() ? static_cast<double>(noise_.size(-1)) : 0;
+    const auto waves = static_cast<double>(2 * parameters()[0].size(-1) * size());
+    return static_cast<double>(parameters().size() - 1) * waves * (kWave + columns);
+  }
+
+ private:
+  at::Tensor noise_;
+};
+
+void check_like(const char* name, const at::Tensor& parameter, const at::Tensor& frequencies) {
+  TORCH_CHECK(parameter.defined() && parameter.sizes() == frequencies.sizes() &&
+                  parameter.scalar_type() == frequencies.scalar_type() && parameter.device().is_cpu(),
+              kOp, ": ", name, " must be like frequencies, ", describe(frequencies), ", got ", describe(parameter));
+  check_finite(kOp, name, parameter);
+}
+
+}  // namespace
+
+MaskPtr stochastic_positional_mask(int64_t nodes, const at::Tensor& frequencies, const at::Tensor& amplitudes,
+                                   const at::Tensor& phases, const StochasticPositionalOptions& options) {
+  TORCH_CHECK(nodes >= 0, kOp, ": nodes must be >= 0, got ", nodes);
+  check_rows(kOp, "frequencies", frequencies, 1);
+  check_like("amplitudes", amplitudes, frequencies);
+  std::vector<at::Tensor> parameters{frequencies, amplitudes};
+  if (phases.defined()) {
+    check_like("phases", phases, frequencies);
+    parameters.push_back(phases);
+  }
+  TORCH_CHECK(options.realisations >= 0, kOp, ": realisations must be >= 0, got ", options.realisations);
+  at::Tensor noise;
+  if (options.realisations > 0) {
+    std::vector<int64_t> shape = frequencies.sizes().vec();
+    shape.back() *= 2;
+    shape.push_back(options.realisations);
+    noise = at::randn(shape, at::detail::createCPUGenerator(options.seed), at::dtype(at::kDouble)) /
+            std::sqrt(static_cast<double>(options.realisations));
+  }
+  return std::make_shared<StochasticPositionalMask>(
+      nodes, noise.defined() ? noise.to(frequencies.scalar_type()) : noise, parameters);
+}
+
+}  // namespace topomask

@@ -1,0 +1,174 @@
+#include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+
+#include <cmath>
+
+#include "masks/forest/chebyshev.h"
+#include "masks/forest/component_loop.h"
+#include "masks/forest/distance_rule.h"
+#include "masks/forest/forest_masks.h"
+#include "masks/forest/forest_structure.h"
+#include "masks/forest/low_rank_kernel.h"
+#include "masks/forest/positions.h"
+
+namespace topomask {
+namespace {
+
+// Many columns, since the functions are evaluated for each part again; so many nodes of them fit a core's cache.
+constexpr int64_t kPartColumns = 256, kTaskNodes = 512;
+
+/// One rule for each component. A smooth function has its rank from how far the component reaches: a rule is made for
+/// reaches that halve every second step, and serves the components up to the next.
+std::vector<SeparablePtr> rules_by_reach(const DistanceFunction::Rule& rule, double largest,
+                                         const std::vector<double>& reach, std::vector<const Separable*>& functions) {
+  std::vector<SeparablePtr> rules;
+  const auto exact = rule.exact ? rule.exact->separable() : nullptr;
+  for (const double r : reach) {
+    size_t step = 0;
+    if (!exact && r < largest) {
+      step = r > 0 ? static_cast<size_t>(2 * std::log2(largest / r)) : rules.size() - 1;
+    }
+    while (rules.size() <= step) {
+      // It serves all shorter reaches, and no rule has a lower rank.
+      if (!rules.empty() && rules.back()->rank <= 1) break;
+      const double scale = std::exp2(-0.5 * static_cast<double>(rules.size()));
+      rules.push_back(exact ? exact : chebyshev_separable(rule.function, largest * scale, rule.tolerance));
+    }
+    functions.push_back(rules[std::min(step, rules.size() - 1)].get());
+  }
+  return rules;
+}
+
+/// Everything about the mask but its dtype.
+struct LowRankStructure {
+  LowRankStructure(const Forest& f, const DistanceFunction& function)
+      : forest(f), value(function), positions(decomposition()) {
+    std::vector<double> reach;
+    double largest = 0;
+    for (const Component& c : decomposition().components) {
+      const double* depth = decomposition().depth.data() + c.entry;
+      reach.push_back(*std::max_element(depth, depth + c.size));
+      largest = std::max(largest, reach.back());
+    }
+    rules = rules_by_reach(function.rule(), largest, reach, functions);
+    for (size_t c = 0; c < reach.size(); ++c) {
+      const auto rank = static_cast<double>(functions[c]->rank);
+      // Two sweeps of two multiply-adds, and as much again to evaluate the functions.
+      work += 8 * rank * decomposition().components[c].size;
+    }
+    schedule = make_schedule(decomposition(), kTaskNodes);
+    near = values_at(decomposition().near);
+    work += static_cast<double>(near.numel() + 4 * forest.num_nodes());
+  }
+
+  const Decomposition& decomposition() const { return forest.structure().decomposition(); }
+
+  at::Tensor values_at(const std::vector<double>& distances) const {
+    at::Tensor values = at::empty({static_cast<int64_t>(distances.size())}, at::kDouble);
+    for (size_t i = 0; i < distances.size(); ++i) values.mutable_data_ptr<double>()[i] = value(distances[i]);
+    return values;
+  }
+
+  Forest forest;
+  DistanceFunction value;
+  Positions positions;
+  std::vector<SeparablePtr> rules;
+  std::vector<const Separable*> functions;  // per component
+  Schedule schedule;
+  at::Tensor near;  // f at the near distances
+  double work = 0;
+};
+
+class LowRankMask final : public Mask {
+ public:
+  LowRankMask(std::shared_ptr<const LowRankStructure> structure, at::ScalarType dtype)
+      : structure_(std::move(structure)), dtype_(dtype) {}
+
+  std::string name() const override { return "forest_low_rank"; }
+  int64_t size() const override { return structure_->forest.num_nodes(); }
+  std::optional<at::ScalarType> dtype() const override { return dtype_; }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size());
+    MaskCounts counts{.operator_work = structure_->work, .dense_work = structure_->work * n};
+    if (offers_sparse()) {
+      const double pairs = structure_->forest.structure().pair_count();
+      counts.sparse_entries = pairs;
+      counts.factor_entries = pairs + n;
+      counts.dense_work = n * n;
+    }
+    return counts;
+  }
+
+  std::optional<SparseMatrix> sparse() const override {
+    if (!offers_sparse()) return std::nullopt;
+    const TreePairs& pairs = structure_->forest.structure().pairs();
+    std::call_once(values_once_, [&] {
+      const double* distance = pairs.distances.const_data_ptr<double>();
+      values_ = structure_->values_at({distance, distance + pairs.distances.numel()}).to(dtype_);
+    });
+    return SparseMatrix{pairs.pattern, values_};
+  }
+
+  at::Tensor dense() const override {
+    const auto matrix = sparse();
+    return matrix ? matrix->dense() : Mask::dense();
+  }
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == dtype_) return shared_from_this();
+    return std::make_shared<LowRankMask>(structure_, dtype);
+  }
+
+  at::Tensor apply(const at::Tensor& x) const override {
+    const at::Tensor by_position = structure_->positions.from_nodes(x);
+    const at::Tensor y = structure_->positions.near_products(structure_->near.to(dtype_).unsqueeze(0), by_position);
+    AT_DISPATCH_FLOATING_TYPES(dtype_, "low_rank", [&] { add_far<scalar_t>(by_position, y); });
+    return structure_->positions.to_nodes(y);
+  }
+
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return apply(x); }  // M is symmetric
+
+ private:
+  bool offers_sparse() const { return structure_->forest.structure().pair_count() <= kMaxSparseEntries; }
+
+  template <class T>
+  void add_far(const at::Tensor& x, const at::Tensor& y) const {
+    const ColumnParts parts(x.size(0) * x.size(1), x.size(3), kPartColumns);
+    int64_t rank = 0;
+    for (const SeparablePtr& rule : structure_->rules) rank = std::max(rank, rule->rank);
+    for_components(structure_->schedule, parts, [&](const ColumnPart& part, int64_t begin, int64_t end) {
+      constexpr int64_t kNodes = LowRankArgs<T>::kNodes;
+      std::vector<double> values(2 * rank);
+      std::vector<T> factors(2 * kNodes * rank), rows(2 * kNodes * part.pitch()), sums(2 * rank * part.pitch());
+      const int64_t at = part.slice * x.size(2) * x.size(3) + part.first;
+      const LowRankArgs<T> args{.components = structure_->decomposition().components.data(),
+                                .groups = structure_->decomposition().groups.data(),
+                                .depth = structure_->decomposition().depth.data(),
+                                .functions = structure_->functions.data(),
+                                .x = x.const_data_ptr<T>() + at,
+                                .y = y.mutable_data_ptr<T>() + at,
+                                .stride = x.size(3),
+                                .width = part.width,
+                                .pitch = part.pitch(),
+                                .values = values.data(),
+                                .factors = factors.data(),
+                                .rows = rows.data(),
+                                .sums = sums.data()};
+      low_rank_components(args, begin, end);
+    });
+  }
+
+  std::shared_ptr<const LowRankStructure> structure_;
+  at::ScalarType dtype_;
+  mutable std::once_flag values_once_;
+  mutable at::Tensor values_;  // of the sparse form
+};
+
+}  // namespace
+
+MaskPtr make_low_rank_mask(const Forest& forest, const DistanceFunction& f) {
+  return std::make_shared<LowRankMask>(std::make_shared<LowRankStructure>(forest, f), forest.weights().scalar_type());
+}
+
+}  // namespace topomask

@@ -1,0 +1,64 @@
+#include <ATen/ATen.h>
+
+#include "core/kept_tensors.h"
+#include "masks/grf/walk_function.h"
+#include "sparse/ops.h"
+#include "topomask/grf.h"
+
+namespace topomask {
+namespace {
+
+/// Φ̂ itself.
+class AsymmetricGrfMask final : public Mask {
+ public:
+  AsymmetricGrfMask(WalkTable walks, at::Tensor f) : walks_(std::move(walks)), f_(std::move(f)) {}
+
+  std::string name() const override { return "grf, asymmetric"; }
+  int64_t size() const override { return walks_.nodes(); }
+  int64_t heads() const override { return function_heads(f_); }
+  std::optional<at::ScalarType> dtype() const override { return f_.scalar_type(); }
+  std::vector<at::Tensor> parameters() const override { return {f_}; }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size()), entries = static_cast<double>(walks_.pattern()->entries());
+    return {.operator_work = entries,
+            .sparse_entries = entries,
+            .factor_entries = entries + n,
+            .values_work = f_.requires_grad() ? feature_work(walks_) : 0,  // else they are kept
+            .dense_work = n * n};
+  }
+
+  std::optional<SparseMatrix> sparse() const override {
+    return SparseMatrix{walks_.pattern(), values_.get({f_}, [this](const auto& p) { return features(p); })[0]};
+  }
+  at::Tensor dense() const override { return sparse()->dense(); }
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == walks_.dtype()) return shared_from_this();
+    return std::make_shared<AsymmetricGrfMask>(converted(walks_, dtype), f_.to(dtype));
+  }
+
+  at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(*sparse(), x); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return topomask::matmul_transposed(*sparse(), x); }
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    return pull_back({f_}, {sddmm(grad, x, *walks_.pattern(), heads())}, [this](const auto& p) { return features(p); });
+  }
+
+ private:
+  std::vector<at::Tensor> features(const std::vector<at::Tensor>& parameters) const {
+    return {feature_values(walk_features, walks_, parameters[0], heads())};
+  }
+
+  WalkTable walks_;
+  at::Tensor f_;
+  KeptTensors values_;
+};
+
+}  // namespace
+
+MaskPtr asymmetric_grf_mask(const WalkTable& walks, const at::Tensor& f) {
+  check_function("asymmetric_grf_mask", "f", f, walks);
+  return std::make_shared<AsymmetricGrfMask>(walks, f);
+}
+
+}  // namespace topomask

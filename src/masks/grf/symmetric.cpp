@@ -1,0 +1,48 @@
+#include <ATen/ATen.h>
+
+#include "masks/grf/debiased.h"
+#include "masks/grf/product_mask.h"
+#include "masks/grf/walk_function.h"
+#include "topomask/grf.h"
+
+namespace topomask {
+namespace {
+
+/// Φ̂Φ̂ᵀ over one table.
+class SymmetricGrfMask final : public ProductMask {
+ public:
+  SymmetricGrfMask(std::string name, WalkTable walks, at::Tensor f, FeatureRule rule)
+      : ProductMask(std::move(name), walks.pattern(), nullptr, {f}, function_heads(f)),
+        walks_(std::move(walks)),
+        rule_(rule) {}
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == walks_.dtype()) return shared_from_this();
+    return std::make_shared<SymmetricGrfMask>(name(), converted(walks_, dtype), parameters()[0].to(dtype), rule_);
+  }
+
+ protected:
+  Parts parts(const std::vector<at::Tensor>& parameters) const override {
+    return {feature_values(rule_, walks_, parameters[0], heads())};
+  }
+  double parts_work() const override { return feature_work(walks_); }
+
+ private:
+  WalkTable walks_;
+  FeatureRule rule_;
+};
+
+}  // namespace
+
+MaskPtr grf_mask(const WalkTable& walks, const at::Tensor& f, const GrfOptions& options) {
+  check_function("grf_mask", "f", f, walks);
+  if (options.diagonal == Diagonal::debiased) return debiased_grf_mask("grf, debiased", walks, f);
+  return std::make_shared<SymmetricGrfMask>("grf", walks, f, walk_features);
+}
+
+MaskPtr ad_hoc_mask(const WalkTable& walks, const at::Tensor& f) {
+  check_function("ad_hoc_mask", "f", f, walks);
+  return std::make_shared<SymmetricGrfMask>("ad hoc walks", walks, f, adhoc_features);
+}
+
+}  // namespace topomask

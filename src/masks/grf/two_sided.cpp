@@ -1,0 +1,58 @@
+#include <ATen/ATen.h>
+
+#include "masks/grf/product_mask.h"
+#include "masks/grf/walk_function.h"
+#include "topomask/grf.h"
+
+namespace topomask {
+namespace {
+
+/// Φ̂₁Φ̂₂ᵀ over two tables; one parameter where both sides have the same function.
+class TwoSidedGrfMask final : public ProductMask {
+ public:
+  TwoSidedGrfMask(WalkTable queries, WalkTable keys, std::vector<at::Tensor> functions, int64_t heads)
+      : ProductMask("grf, two walk sets", queries.pattern(), keys.pattern(), std::move(functions), heads),
+        queries_(std::move(queries)),
+        keys_(std::move(keys)) {}
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == queries_.dtype()) return shared_from_this();
+    std::vector<at::Tensor> functions = parameters();
+    for (at::Tensor& f : functions) f = f.to(dtype);
+    return std::make_shared<TwoSidedGrfMask>(converted(queries_, dtype), converted(keys_, dtype), functions, heads());
+  }
+
+ protected:
+  Parts parts(const std::vector<at::Tensor>& parameters) const override {
+    return {feature_values(walk_features, queries_, parameters.front(), heads()),
+            feature_values(walk_features, keys_, parameters.back(), heads())};
+  }
+  double parts_work() const override { return feature_work(queries_) + feature_work(keys_); }
+
+ private:
+  WalkTable queries_, keys_;
+};
+
+}  // namespace
+
+MaskPtr grf_mask(const WalkTable& query_walks, const WalkTable& key_walks, const at::Tensor& f_query,
+                 const at::Tensor& f_key) {
+  check_function("grf_mask", "f_query", f_query, query_walks);
+  const bool one_function = !f_key.defined() || f_key.is_same(f_query);
+  check_function("grf_mask", one_function ? "f_query" : "f_key", one_function ? f_query : f_key, key_walks);
+  TORCH_CHECK(key_walks.nodes() == query_walks.nodes(), "grf_mask: key_walks must have ", query_walks.nodes(),
+              " nodes as query_walks has, got ", key_walks.nodes());
+  TORCH_CHECK(!share_walkers(query_walks, key_walks),
+              "grf_mask: key_walks must be independent of query_walks: another seed, or walkers from another "
+              "first_walker on; got seed ",
+              key_walks.options().seed, " with overlapping walkers for both");
+  const int64_t query_heads = function_heads(f_query), key_heads = one_function ? query_heads : function_heads(f_key);
+  TORCH_CHECK(query_heads == key_heads || query_heads == 1 || key_heads == 1, "grf_mask: f_key must have ", query_heads,
+              " heads as f_query has, or one, got ", describe(f_key));
+  std::vector<at::Tensor> functions{f_query};
+  if (!one_function) functions.push_back(f_key);
+  return std::make_shared<TwoSidedGrfMask>(query_walks, key_walks, std::move(functions),
+                                           std::max(query_heads, key_heads));
+}
+
+}  // namespace topomask

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "core/checks.h"
+#include "topomask/walks.h"
+
+namespace topomask {
+
+// What every factory over walk tables does with its modulation function f.
+
+inline int64_t function_heads(const at::Tensor& f) {
+  return f.dim() == 2 ? f.size(0) : 1;
+}
+
+inline void check_function(const char* op, const char* name, const at::Tensor& f, const WalkTable& walks) {
+  TORCH_CHECK(f.defined() && (f.dim() == 1 || f.dim() == 2) && is_real(f.scalar_type()) && f.device().is_cpu(), op,
+              ": ", name, " must be Float or Double, [K] or [H, K] on cpu, got ", describe(f));
+  TORCH_CHECK(function_heads(f) >= 1, op, ": ", name, " must have at least one head, got ", describe(f));
+  TORCH_CHECK(f.scalar_type() == walks.dtype(), op, ": ", name, " must be ", walks.dtype(),
+              " as the loads of the walks are, got ", describe(f));
+  TORCH_CHECK(f.size(-1) <= walks.max_hops() + 1, op, ": ", name,
+              " must have at most max_hops + 1 = ", walks.max_hops() + 1, " coefficients, got ", describe(f));
+}
+
+/// Values of Φ̂ from a table: walk_features or adhoc_features.
+using FeatureRule = at::Tensor (*)(const WalkTable&, const at::Tensor&);
+
+/// [entries] with one head, [H, entries] with more: what SparseMatrix takes. A function without heads serves them all.
+inline at::Tensor feature_values(FeatureRule rule, const WalkTable& walks, const at::Tensor& f, int64_t heads) {
+  if (heads == 1) return rule(walks, f.reshape({-1}));
+  const at::Tensor values = rule(walks, f);
+  return values.dim() == 2 ? values : values.expand({heads, values.size(0)});
+}
+
+/// Multiply-adds of rule(walks, f) for one head.
+inline double feature_work(const WalkTable& walks) {
+  return static_cast<double>(walks.columns().size(0));
+}
+
+/// The same walks with loads in another precision.
+WalkTable converted(const WalkTable& walks, at::ScalarType dtype);
+
+/// Whether two tables were drawn with the same random numbers, for one walker at least.
+bool share_walkers(const WalkTable& a, const WalkTable& b);
+
+}  // namespace topomask

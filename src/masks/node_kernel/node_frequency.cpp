@@ -1,0 +1,76 @@
+#include <ATen/ATen.h>
+
+#include "core/kept_tensors.h"
+#include "masks/grf/appended_diagonal.h"
+#include "masks/grf/walk_function.h"
+#include "masks/node_kernel/frequencies.h"
+#include "sparse/ops.h"
+#include "topomask/node_kernel.h"
+
+namespace topomask {
+namespace {
+
+constexpr const char* kOp = "node_frequency_mask";
+
+/// F with each row divided by its diagonal entry.
+class NodeFrequencyMask final : public Mask {
+ public:
+  NodeFrequencyMask(WalkTable walks, at::Tensor discount)
+      : walks_(std::move(walks)),
+        discount_(std::move(discount)),
+        rows_(entry_rows(pattern())),
+        diagonal_(diagonal_places(pattern())) {}
+
+  std::string name() const override { return "node frequency"; }
+  int64_t size() const override { return walks_.nodes(); }
+  int64_t heads() const override { return discount_.numel(); }
+  std::optional<at::ScalarType> dtype() const override { return discount_.scalar_type(); }
+  std::vector<at::Tensor> parameters() const override { return {discount_}; }
+
+  MaskCounts counts() const override {
+    const auto n = static_cast<double>(size()), entries = static_cast<double>(pattern().entries());
+    return {.operator_work = entries,
+            .sparse_entries = entries,
+            .factor_entries = entries + n,
+            .values_work = discount_.requires_grad() ? feature_work(walks_) + 2 * entries : 0,  // else they are kept
+            .dense_work = n * n};
+  }
+
+  std::optional<SparseMatrix> sparse() const override {
+    return SparseMatrix{walks_.pattern(), values_.get({discount_}, [this](const auto& p) { return values(p); })[0]};
+  }
+  at::Tensor dense() const override { return sparse()->dense(); }
+
+  MaskPtr to(at::ScalarType dtype) const override {
+    if (dtype == walks_.dtype()) return shared_from_this();
+    return std::make_shared<NodeFrequencyMask>(converted(walks_, dtype), discount_.to(dtype));
+  }
+
+  at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(*sparse(), x); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return topomask::matmul_transposed(*sparse(), x); }
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    return pull_back({discount_}, {sddmm(grad, x, pattern(), heads())}, [this](const auto& p) { return values(p); });
+  }
+
+ private:
+  const SparsePattern& pattern() const { return *walks_.pattern(); }
+
+  std::vector<at::Tensor> values(const std::vector<at::Tensor>& parameters) const {
+    const at::Tensor frequencies = mean_frequencies(kOp, walks_, parameters[0]);
+    std::vector<int64_t> shape = frequencies.sizes().vec();
+    shape.back() = size();
+    return {divide_rows(frequencies, frequencies.gather(-1, diagonal_.expand(shape)), rows_)};
+  }
+
+  WalkTable walks_;
+  at::Tensor discount_, rows_, diagonal_;
+  KeptTensors values_;
+};
+
+}  // namespace
+
+MaskPtr node_frequency_mask(const WalkTable& walks, const at::Tensor& discount) {
+  return std::make_shared<NodeFrequencyMask>(walks, checked_discount(kOp, walks, discount));
+}
+
+}  // namespace topomask

@@ -1,0 +1,160 @@
+#include "masks/toeplitz/grid_fft.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <limits>
+
+#include "core/plain_ops.h"
+#include "core/recycled.h"
+
+namespace topomask {
+namespace {
+
+/// Grid axes and their transform sizes. A block of columns is laid out [n₁, …, n_{d−1}, columns, n_d]: the transforms
+/// along the first and the last axis then run over memory as it lies.
+class GridFft {
+ public:
+  explicit GridFft(const std::vector<int64_t>& dims) : dims_(dims), axes_(static_cast<int64_t>(dims.size())) {
+    for (int64_t n : dims_) sizes_.push_back(fast_fft_size(2 * n - 1));
+  }
+
+  int64_t points() const { return c10::multiply_integers(sizes_); }
+
+  /// [N, C] as a block.
+  at::Tensor block(const at::Tensor& x) const { return x.unflatten(0, dims_).transpose(-1, -2); }
+
+  /// The transform of a block padded with zeros. Axis by axis, so that no line of zeros is transformed.
+  at::Tensor forward(const at::Tensor& block) const {
+    at::Tensor z = at::fft_rfft(block, sizes_.back(), -1);
+    for (int64_t axis = axes_ - 2; axis >= 0; --axis) z = at::fft_fft(z, sizes_[axis], axis);
+    return z;
+  }
+
+  /// The inverse, indices first … first+count−1 of each axis; lines outside are dropped as soon as they are known.
+  at::Tensor inverse(at::Tensor z, const std::vector<int64_t>& first, const std::vector<int64_t>& count) const {
+    for (int64_t axis = 0; axis + 1 < axes_; ++axis) {
+      z = at::fft_ifft(z, std::nullopt, axis).narrow(axis, first[axis], count[axis]);
+    }
+    return at::fft_irfft(z, sizes_.back(), -1).narrow(-1, first.back(), count.back());
+  }
+
+  /// [2n₁−1, …, 2n_d−1] → its transform as a block of one column.
+  at::Tensor spectrum(const at::Tensor& g) const { return forward(g.unsqueeze(-2)); }
+
+ private:
+  std::vector<int64_t> dims_, sizes_;
+  int64_t axes_;
+};
+
+/// Columns [first, first + count) of slice (b, h), as many as keep a block in a core's cache.
+struct Block {
+  int64_t slice, first, count;
+};
+
+constexpr int64_t kBlockPoints = 1 << 18;
+
+std::vector<Block> blocks_of(const at::Tensor& x, const GridFft& fft) {
+  const int64_t columns = x.size(-1), count = std::clamp<int64_t>(kBlockPoints / fft.points(), 1, 64);
+  std::vector<Block> blocks;
+  for (int64_t slice = 0; slice < x.size(0) * x.size(1); ++slice) {
+    for (int64_t first = 0; first < columns; first += count) {
+      blocks.push_back({slice, first, std::min(count, columns - first)});
+    }
+  }
+  return blocks;
+}
+
+}  // namespace
+
+at::Tensor fft_product(const at::Tensor& g, const at::Tensor& x, const std::vector<int64_t>& dims) {
+  const at::Tensor y = recycled_empty(x.sizes(), x.options());
+  if (x.numel() == 0) return y;
+  const GridFft fft(dims);
+  std::vector<int64_t> first = dims;
+  for (int64_t& n : first) --n;
+  std::vector<at::Tensor> spectra;
+  for (const at::Tensor& head : g.unbind(0)) spectra.push_back(fft.spectrum(head));
+  const at::Tensor sources = x.flatten(0, 1), targets = y.flatten(0, 1);
+  const std::vector<Block> blocks = blocks_of(x, fft);
+  const int64_t grain = std::max<int64_t>(1, 8192 / (blocks[0].count * fft.points()));  // blocks worth a thread
+  at::parallel_for(0, std::ssize(blocks), grain, [&](int64_t begin, int64_t end) {
+    const PlainOps plain;
+    for (int64_t b = begin; b < end; ++b) {
+      const Block& block = blocks[b];
+      const auto columns = [&](const at::Tensor& nodes) {
+        return fft.block(nodes.select(0, block.slice).narrow(-1, block.first, block.count));
+      };
+      at::Tensor z = fft.forward(columns(sources)).mul_(spectra[block.slice % g.size(0)]);
+      columns(targets).copy_(fft.inverse(std::move(z), first, dims));
+    }
+  });
+  return y;
+}
+
+at::Tensor fft_offset_gradient(const at::Tensor& grad, const at::Tensor& x, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> shape, start(dims.size(), 0);
+  for (int64_t n : dims) shape.push_back(std::max<int64_t>(0, 2 * n - 1));
+  std::vector<int64_t> result_shape = shape;
+  result_shape.insert(result_shape.begin(), x.size(1));
+  if (x.numel() == 0) return at::zeros(result_shape, x.options());
+  const GridFft fft(dims);
+  const int64_t heads = x.size(1);
+  const at::Tensor left = grad.flatten(0, 1), right = x.flip(2).flatten(0, 1);
+  const std::vector<Block> blocks = blocks_of(x, fft);
+  // A fixed number of sums, each over its blocks in order: the same result for any number of threads.
+  const int64_t parts = std::min<int64_t>(8, std::ssize(blocks));
+  std::vector<std::vector<at::Tensor>> sums(parts, std::vector<at::Tensor>(heads));
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    const PlainOps plain;
+    for (int64_t s = begin; s < end; ++s) {
+      for (int64_t b = s; b < std::ssize(blocks); b += parts) {
+        const Block& block = blocks[b];
+        const auto spectrum = [&](const at::Tensor& nodes) {
+          return fft.forward(fft.block(nodes.select(0, block.slice).narrow(-1, block.first, block.count)));
+        };
+        const at::Tensor product = spectrum(left).mul_(spectrum(right)).sum(-2, true);
+        at::Tensor& sum = sums[s][block.slice % heads];
+        sum = sum.defined() ? sum.add_(product) : product;
+      }
+    }
+  });
+  std::vector<at::Tensor> gradients;
+  for (int64_t h = 0; h < heads; ++h) {
+    at::Tensor total;
+    for (const auto& sum : sums) {
+      if (sum[h].defined()) total = total.defined() ? total.add_(sum[h]) : sum[h];
+    }
+    gradients.push_back(fft.inverse(total, start, shape).squeeze(-2));
+  }
+  return at::stack(gradients);
+}
+
+int64_t fast_fft_size(int64_t n) {
+  // Time per point and factor 2, 3, 5, 7: a pass by an odd factor moves as much data and computes more.
+  constexpr double kTwo = 1, kThree = 1.9, kFive = 3.3, kSeven = 5;
+  int64_t best = 1;
+  double least = std::numeric_limits<double>::infinity(), sevens = 0;
+  for (int64_t seven = 1; seven < 2 * n; seven *= 7, sevens += kSeven) {
+    double fives = sevens;
+    for (int64_t five = seven; five < 2 * n; five *= 5, fives += kFive) {
+      double threes = fives;
+      for (int64_t three = five; three < 2 * n; three *= 3, threes += kThree) {
+        int64_t size = three;
+        double passes = threes;
+        for (; size < n; size *= 2) passes += kTwo;
+        if (static_cast<double>(size) * passes >= least) continue;
+        least = static_cast<double>(size) * passes;
+        best = size;
+      }
+    }
+  }
+  return best;
+}
+
+double fft_work(const std::vector<int64_t>& dims) {
+  const auto points = static_cast<double>(GridFft(dims).points());
+  return 3.5 * points * std::log2(points + 1);
+}
+
+}  // namespace topomask

@@ -1,0 +1,71 @@
+#include "masks/toeplitz/offsets.h"
+
+#include <ATen/ATen.h>
+
+namespace topomask {
+namespace {
+
+/// The offset along one axis, −(n−1) … n−1, shaped to broadcast over all of them.
+at::Tensor axis_offsets(const std::vector<int64_t>& shape, size_t axis) {
+  const int64_t length = shape[axis];
+  std::vector<int64_t> broadcast(shape.size(), 1);
+  broadcast[axis] = length;
+  return (at::arange(length, at::kLong) - length / 2).view(broadcast);
+}
+
+/// Where i − j leads to the past or the present.
+at::Tensor allowed_offsets(const std::vector<int64_t>& shape, Causality causality) {
+  at::Tensor allowed = axis_offsets(shape, 0) >= 0;
+  if (causality == Causality::row_major) {
+    // The first coordinate that differs decides; none does: j = i.
+    allowed = at::ones(std::vector<int64_t>(shape.size(), 1), at::kBool);
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      const at::Tensor offset = axis_offsets(shape, axis);
+      allowed = (offset > 0).logical_or((offset == 0).logical_and(allowed));
+    }
+  }
+  return allowed.expand(shape).contiguous();
+}
+
+}  // namespace
+
+OffsetRule::OffsetRule(std::vector<int64_t> dims, bool by_distance, const ToeplitzOptions& options)
+    : dims_(std::move(dims)), by_distance_(by_distance), options_(options) {
+  int64_t distances = 1;
+  for (int64_t n : dims_) {
+    nodes_ *= n;
+    distances += n - 1;
+    offset_shape_.push_back(std::max<int64_t>(0, 2 * n - 1));
+  }
+  parameter_shape_ = offset_shape_;
+  if (by_distance_) {
+    parameter_shape_ = {nodes_ == 0 ? 0 : distances};
+    at::Tensor distance = at::zeros(offset_shape_, at::kLong);
+    for (size_t axis = 0; axis < dims_.size(); ++axis) distance.add_(axis_offsets(offset_shape_, axis).abs());
+    distance_ = distance.view({1, -1});
+  }
+  if (options_.causality != Causality::none) allowed_ = allowed_offsets(offset_shape_, options_.causality);
+}
+
+at::Tensor OffsetRule::offsets(const at::Tensor& parameter) const {
+  at::Tensor values = options_.logarithmic ? parameter.exp() : parameter;
+  const int64_t heads = values.dim() > static_cast<int64_t>(parameter_shape_.size()) ? values.size(0) : 1;
+  if (by_distance_) values = values.reshape({heads, -1}).gather(1, distance_.expand({heads, -1}));
+  std::vector<int64_t> shape{heads};
+  shape.insert(shape.end(), offset_shape_.begin(), offset_shape_.end());
+  values = values.reshape(shape);
+  return allowed_.defined() ? values * allowed_ : values;
+}
+
+at::Tensor OffsetRule::gradient(const at::Tensor& parameter, const at::Tensor& grad_offsets) const {
+  at::Tensor grad = allowed_.defined() ? grad_offsets * allowed_ : grad_offsets;
+  if (by_distance_) {
+    const int64_t heads = grad.size(0);
+    grad = at::zeros({heads, parameter_shape_[0]}, grad.options())
+               .scatter_add_(1, distance_.expand({heads, -1}), grad.reshape({heads, -1}));
+  }
+  grad = grad.reshape(parameter.sizes());
+  return options_.logarithmic ? grad * parameter.exp() : grad;
+}
+
+}  // namespace topomask

@@ -1,0 +1,85 @@
+#include "core/cuda/launch.cuh"
+#include "sparse/spmm_cuda.h"
+
+namespace topomask::cuda {
+
+namespace {
+
+/// A group takes one row and one tile of columns, blockIdx.y.
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kThreads) spmm_kernel(const SpmmArgs<T, A> a) {
+  using Group = RowGroup<T, kLanes, kChunks>;
+  constexpr int kTile = kLanes * Group::kHeld;
+  const Group group;
+  const Place place(a.rows, a.slices, kLanes);
+  const int tile = blockIdx.y * kTile, width = min(kTile, a.width - tile);
+  const A* values = a.values + (a.value_heads == 1 ? 0 : place.slice % a.heads * a.entries);
+  const auto x = group.reader(a.x + place.slice * a.cols * a.width + tile, a.width, width);
+  typename Group::Sum total;
+  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
+    typename Group::Part parts[kBatch];
+    group.load_batch(batch, x, parts);
+    const A value = batch.present ? values[a.index ? a.index[batch.entry] : batch.entry] : A(0);
+    group.gather(total, value, parts);
+  });
+  if (place.valid) group.store(a.y + (place.slice * a.rows + place.row) * a.width + tile, width, total);
+}
+
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kThreads) sddmm_kernel(const SddmmArgs<T, A> a) {
+  using Group = RowGroup<T, kLanes, kChunks>;
+  constexpr int kTile = kLanes * Group::kHeld;
+  const Group group;
+  const Place place(a.rows, a.slices, kLanes);
+  const T* left = a.a + (place.slice * a.rows + place.row) * a.width;
+  const T* right = a.b + place.slice * a.cols * a.width;
+  A* out = a.out + (a.value_heads == 1 ? 0 : place.slice % a.heads * a.entries);
+  const bool shared = a.slices > a.value_heads;
+  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
+    A dot = 0;
+    for (int tile = 0; tile < a.width; tile += kTile) {
+      const int width = min(kTile, a.width - tile);
+      typename Group::Part parts[kBatch];
+      group.load_batch(batch, group.reader(right + tile, a.width, width), parts);
+      dot += group.dots(group.load(left + tile, width), parts);
+    }
+    if (!batch.present || !group.writes()) return;
+    if (shared) {
+      atomicAdd(out + batch.entry, dot);
+    } else {
+      out[batch.entry] = dot;
+    }
+  });
+}
+
+}  // namespace
+
+template <class T, class A>
+void spmm(const SpmmArgs<T, A>& args, cudaStream_t stream) {
+  if (args.rows * args.slices * args.width == 0) return;
+  with_group<T>(min(args.width, 32 * Packet<T>::kSize), [&](auto lanes, auto chunks) {
+    constexpr int kLanes = decltype(lanes)::value, kTile = kLanes * decltype(chunks)::value * Packet<T>::kSize;
+    const dim3 grid(blocks(args.rows * args.slices, kLanes), (args.width + kTile - 1) / kTile);
+    spmm_kernel<T, A, kLanes, decltype(chunks)::value><<<grid, kThreads, 0, stream>>>(args);
+  });
+}
+
+template <class T, class A>
+void sddmm(const SddmmArgs<T, A>& args, cudaStream_t stream) {
+  if (args.rows * args.slices == 0) return;
+  with_group<T>(min(args.width, 32 * Packet<T>::kSize), [&](auto lanes, auto chunks) {
+    constexpr int kLanes = decltype(lanes)::value;
+    sddmm_kernel<T, A, kLanes, decltype(chunks)::value>
+        <<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
+  });
+}
+
+#define TOPOMASK_SPMM(T, A)                                      \
+  template void spmm<T, A>(const SpmmArgs<T, A>&, cudaStream_t); \
+  template void sddmm<T, A>(const SddmmArgs<T, A>&, cudaStream_t);
+TOPOMASK_SPMM(float, float)
+TOPOMASK_SPMM(double, double)
+TOPOMASK_SPMM(__nv_bfloat16, float)
+TOPOMASK_SPMM(__half, float)
+
+}  // namespace topomask::cuda

@@ -1,0 +1,97 @@
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include "core/checks.h"
+#include "core/cuda/dispatch.h"
+#include "sparse/op_arguments.h"
+#include "sparse/spmm_cuda.h"
+
+// spmm, spmm_transposed and sddmm on the GPU.
+
+namespace topomask {
+
+namespace {
+
+using at::Tensor;
+
+/// y = M x over rows given by offsets and columns.
+Tensor product(const Tensor& values, const Tensor& x, const Tensor& offsets, const Tensor& columns,
+               const Tensor& index) {
+  const c10::cuda::CUDAGuard guard(x.device());
+  const Tensor rows = cuda::to_rows(x), plain_values = values.contiguous();
+  const int64_t out_rows = offsets.size(0) - 1;
+  const Tensor y = at::empty({x.size(0), x.size(1), out_rows, rows.size(3)}, x.options());
+  cuda::dispatch(x.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
+    cuda::SpmmArgs<T, A> args{};
+    args.offsets = offsets.const_data_ptr<int64_t>();
+    args.columns = columns.const_data_ptr<int32_t>();
+    args.index = index.defined() ? index.const_data_ptr<int64_t>() : nullptr;
+    args.values = plain_values.const_data_ptr<A>();
+    args.x = cuda::data<T>(rows);
+    args.y = cuda::data<T>(y);
+    args.rows = out_rows;
+    args.cols = x.size(2);
+    args.entries = columns.size(0);
+    args.slices = x.size(0) * x.size(1);
+    args.heads = x.size(1);
+    args.value_heads = values.size(0);
+    args.width = static_cast<int>(rows.size(3));
+    cuda::spmm(args, c10::cuda::getCurrentCUDAStream());
+  });
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return cuda::from_rows(y, x.size(3));
+}
+
+Tensor spmm_cuda(const Tensor& values, const Tensor& x, const Tensor& offsets, const Tensor& columns,
+                 const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index) {
+  const PatternTensors pattern = check_spmm("spmm", values, x, offsets, columns, t_offsets, t_columns, t_index, false);
+  return product(values, x, pattern.offsets, pattern.columns, {});
+}
+
+Tensor spmm_transposed_cuda(const Tensor& values, const Tensor& x, const Tensor& offsets, const Tensor& columns,
+                            const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index) {
+  const PatternTensors pattern =
+      check_spmm("spmm_transposed", values, x, offsets, columns, t_offsets, t_columns, t_index, true);
+  return product(values, x, pattern.t_offsets, pattern.t_columns, pattern.t_index);
+}
+
+Tensor sddmm_cuda(const Tensor& a, const Tensor& b, const Tensor& offsets, const Tensor& columns, int64_t value_heads) {
+  const PatternTensors pattern = check_sddmm(a, b, offsets, columns, value_heads);
+  const c10::cuda::CUDAGuard guard(a.device());
+  const Tensor left = cuda::to_rows(a), right = cuda::to_rows(b);
+  const int64_t slices = a.size(0) * a.size(1);
+  const auto options = a.options().dtype(accumulation_type(a.scalar_type()));
+  const Tensor out = slices == value_heads ? at::empty({value_heads, pattern.entries()}, options)
+                                           : at::zeros({value_heads, pattern.entries()}, options);
+  cuda::dispatch(a.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
+    cuda::SddmmArgs<T, A> args{};
+    args.offsets = pattern.offsets.const_data_ptr<int64_t>();
+    args.columns = pattern.columns.const_data_ptr<int32_t>();
+    args.a = cuda::data<T>(left);
+    args.b = cuda::data<T>(right);
+    args.out = out.mutable_data_ptr<A>();
+    args.rows = pattern.rows();
+    args.cols = b.size(2);
+    args.entries = pattern.entries();
+    args.slices = slices;
+    args.heads = a.size(1);
+    args.value_heads = value_heads;
+    args.width = static_cast<int>(left.size(3));
+    cuda::sddmm(args, c10::cuda::getCurrentCUDAStream());
+  });
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(topomask, CUDA, m) {
+  m.impl("spmm", spmm_cuda);
+  m.impl("spmm_transposed", spmm_transposed_cuda);
+  m.impl("sddmm", sddmm_cuda);
+}
+
+}  // namespace topomask

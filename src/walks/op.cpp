@@ -1,0 +1,87 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include <array>
+
+#include "topomask/walks.h"
+
+namespace topomask {
+namespace {
+
+using at::Tensor;
+
+template <class Enum, size_t kCount>
+Enum choice(const char* argument, std::string_view name, const std::array<std::string_view, kCount>& names) {
+  for (size_t k = 0; k < kCount; ++k) {
+    if (name == names[k]) return static_cast<Enum>(k);
+  }
+  std::string all;
+  for (const std::string_view& each : names) all.append(all.empty() ? "" : ", ").append(each);
+  TORCH_CHECK(false, "sample_walks: ", argument, " must be one of ", all, ", got ", name);
+}
+
+using Result = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+Result sample_walks_cpu(const Tensor& offsets, const Tensor& columns, const Tensor& weights, int64_t walkers,
+                        double halting_probability, int64_t max_hops, std::optional<int64_t> fixed_hops,
+                        const std::optional<Tensor>& survival, int64_t exact_hops, c10::string_view coupling,
+                        int64_t ensemble, c10::string_view proposal, const std::optional<Tensor>& proposal_weights,
+                        bool group_products, int64_t seed, int64_t first_walker) {
+  using Names4 = std::array<std::string_view, 4>;
+  using Names3 = std::array<std::string_view, 3>;
+  const WalkOptions options{
+      .walkers = walkers,
+      .halting_probability = halting_probability,
+      .max_hops = max_hops,
+      .fixed_hops = fixed_hops,
+      .survival = survival.value_or(Tensor()),
+      .exact_hops = exact_hops,
+      .coupling = choice<Coupling>("coupling", std::string_view(coupling.data(), coupling.size()),
+                                   Names4{"independent", "antithetic", "repelling", "antithetic_repelling"}),
+      .ensemble = ensemble,
+      .proposal = choice<Proposal>("proposal", std::string_view(proposal.data(), proposal.size()),
+                                   Names3{"uniform", "weights", "given"}),
+      .proposal_weights = proposal_weights.value_or(Tensor()),
+      .group_products = group_products,
+      .seed = static_cast<uint64_t>(seed),
+      .first_walker = first_walker};
+  // Walks look at rows only: whether the graph is symmetric makes no difference to them.
+  const WalkTable table = sample_walks(Graph::from_csr(offsets, columns, weights, /*directed=*/true), options);
+  const auto product = [&](const Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype) {
+    return tensor.defined() ? tensor : at::empty(shape, dtype);
+  };
+  return {table.offsets(),
+          table.columns(),
+          table.hops(),
+          table.loads(),
+          table.counts(),
+          table.pattern()->offsets(),
+          table.pattern()->columns(),
+          table.feature_offsets(),
+          product(table.product_offsets(), {0}, at::kLong),
+          product(table.product_hops(), {0, 2}, at::kShort),
+          product(table.product_values(), {0}, table.dtype())};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(topomask, m) {
+  m.def(
+      "sample_walks(Tensor offsets, Tensor columns, Tensor weights, *, int walkers=4, float halting_probability=0.5, "
+      "int max_hops=100, int? fixed_hops=None, Tensor? survival=None, int exact_hops=0, str coupling='independent', "
+      "int ensemble=0, str proposal='uniform', Tensor? proposal_weights=None, bool group_products=False, int seed=0, "
+      "int first_walker=0) -> (Tensor offsets, Tensor columns, Tensor hops, Tensor loads, Tensor counts, "
+      "Tensor pattern_offsets, Tensor pattern_columns, Tensor feature_offsets, Tensor product_offsets, "
+      "Tensor product_hops, Tensor product_values)");
+}
+
+TORCH_LIBRARY_IMPL(topomask, CPU, m) {
+  m.impl("sample_walks", sample_walks_cpu);
+}
+
+TORCH_LIBRARY_IMPL(topomask, Autograd, m) {
+  m.impl("sample_walks", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace topomask

@@ -1,0 +1,114 @@
+"""The operators on the GPU: held against the CPU's, opcheck, gradcheck in double, run-to-run equality, captured graphs."""
+
+import os
+import sys
+import unittest
+
+import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from test_ops import Case, differentiable_part, ops, outputs_of, pattern_tensors, product_arguments  # noqa: E402
+
+TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
+
+
+def to_cuda(args):
+    """The same arguments on the GPU, leaves of their own."""
+    return tuple(
+        a.detach().cuda().requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) else a for a in args
+    )
+
+
+def cuda_calls(**options):
+    case, tall = Case(**options), Case(rows=9, cols=5, value_heads=1, **options)
+    long = Case(rows=70, cols=70, m=64, d=64, **options)
+    wide = Case(rows=11, cols=11, m=130, d=257, **options)
+    for label, c in (("", case), ("rectangular, shared values", tall), ("several chunks a row", long), ("wide", wide)):
+        yield f"spmm {label}", ops.spmm, (c.values, c.x, *c.pattern)
+        yield f"spmm_transposed {label}", ops.spmm_transposed, (c.values, c.y, *c.pattern)
+        yield f"sparse_attention {label}", ops.sparse_attention, (*product_arguments(c), 1e-6)
+        yield f"sparse_softmax_attention {label}", ops.sparse_softmax_attention, (*product_arguments(c), 0.5, 1e-6)
+
+
+def gradients(function, args):
+    outs = differentiable_part(function)(*args)
+    generator = torch.Generator().manual_seed(3)
+    cotangents = [torch.randn(o.shape, generator=generator, dtype=torch.float64).to(o) for o in outs]
+    return outs, torch.autograd.grad(outs, [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad], cotangents)
+
+
+class Cuda(unittest.TestCase):
+    def assert_close(self, actual, expected, tolerance):
+        self.assertEqual(actual.shape, expected.shape)
+        if expected.numel() == 0:
+            return
+        actual, expected = actual.double().cpu(), expected.double().cpu()
+        self.assertLessEqual(((actual - expected).abs().max() / expected.abs().max()).item(), tolerance)
+
+    def test_outputs_and_gradients_are_those_of_the_cpu(self):
+        for dtype, tolerance in TOLERANCE.items():
+            # float16 is for the GPU alone: its reference is float32 over the same numbers.
+            for name, function, args in cuda_calls(dtype=dtype):
+                with self.subTest(name, dtype=dtype):
+                    reference = args
+                    if dtype in (torch.float16, torch.bfloat16):
+                        reference = tuple(
+                            a.detach().float().requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) and a.dtype == dtype else a
+                            for a in args
+                        )
+                    expected, expected_grads = gradients(function, reference)
+                    actual, actual_grads = gradients(function, to_cuda(args))
+                    for a, e in zip(actual + actual_grads, expected + expected_grads):
+                        self.assert_close(a, e, tolerance)
+
+    def test_gradcheck_in_double(self):
+        case = Case()
+        for function, args in (
+            (ops.spmm, (case.values, case.x, *case.pattern)),
+            (ops.sparse_attention, (*product_arguments(case), 1e-6)),
+            (ops.sparse_softmax_attention, (*product_arguments(case), 0.5, 1e-6)),
+        ):
+            torch.autograd.gradcheck(differentiable_part(function), to_cuda(args), nondet_tol=1e-12)
+
+    def test_opcheck(self):
+        for name, function, args in cuda_calls(dtype=torch.float32):
+            with self.subTest(name):
+                torch.library.opcheck(function.default, to_cuda(args))
+
+    def test_the_forward_pass_is_the_same_from_run_to_run(self):
+        args = to_cuda((*product_arguments(Case(rows=70, cols=70, m=64, d=64, dtype=torch.float32)), 1e-6))
+        first = ops.sparse_attention(*args)[0]
+        for _ in range(5):
+            self.assertTrue(torch.equal(ops.sparse_attention(*args)[0], first))
+
+    def test_a_captured_graph_replays_forward_and_backward(self):
+        case = (*product_arguments(Case(rows=70, cols=70, m=64, d=64, dtype=torch.float32)), 1e-6)
+        expected, expected_grads = gradients(ops.sparse_attention, to_cuda(case))
+        cotangent = torch.randn(expected[0].shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(expected[0])
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):  # the leaves belong to no other stream
+            args = to_cuda(case)
+            leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+            torch.autograd.grad(ops.sparse_attention(*args)[0], leaves, cotangent)
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream):
+                out = ops.sparse_attention(*args)[0]
+                grads = torch.autograd.grad(out, leaves, cotangent)
+            graph.replay()
+            torch.cuda.synchronize()
+        for a, e in zip((out, *grads), (*expected, *expected_grads)):
+            self.assert_close(a, e, 1e-5)
+
+    def test_mixed_devices_are_refused(self):
+        args = list(to_cuda((*product_arguments(Case(dtype=torch.float32)), 1e-6)))
+        args[1] = args[1].detach().cpu()
+        with self.assertRaisesRegex((RuntimeError, ValueError), "k must be where q is|same device|two devices"):
+            ops.sparse_attention(*args)
+
+
+if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        print("no CUDA device: skipped")
+        sys.exit(77)
+    unittest.main()
