@@ -22,7 +22,7 @@ def to_cuda(args):
 def cuda_calls(**options):
     case, tall = Case(**options), Case(rows=9, cols=5, value_heads=1, **options)
     long = Case(rows=70, cols=70, m=64, d=64, **options)
-    wide = Case(rows=11, cols=11, m=130, d=257, **options)
+    wide = Case(rows=11, cols=11, m=130, d=201, **options)
     for label, c in (("", case), ("rectangular, shared values", tall), ("several chunks a row", long), ("wide", wide)):
         yield f"spmm {label}", ops.spmm, (c.values, c.x, *c.pattern)
         yield f"spmm_transposed {label}", ops.spmm_transposed, (c.values, c.y, *c.pattern)
@@ -99,6 +99,11 @@ class Cuda(unittest.TestCase):
             torch.cuda.synchronize()
         for a, e in zip((out, *grads), (*expected, *expected_grads)):
             self.assert_close(a, e, 1e-5)
+
+    def test_rows_wider_than_a_group_holds_are_refused(self):
+        args = to_cuda((*product_arguments(Case(d=257)), 1e-6))
+        with self.assertRaisesRegex(RuntimeError, "q and v must have at most 256 columns of this dtype on cuda"):
+            ops.sparse_attention(*args)
 
     def test_mixed_devices_are_refused(self):
         args = list(to_cuda((*product_arguments(Case(dtype=torch.float32)), 1e-6)))
