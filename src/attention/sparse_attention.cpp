@@ -189,8 +189,8 @@ AttentionResult sparse_attention_plain(const at::Tensor& q, const at::Tensor& k,
   const int64_t batch = q.size(0), heads = q.size(1), rows = pattern.rows();
   AttentionResult result;
   result.out = recycled_empty({batch, heads, rows, v.size(3)}, v.options());
-  if (rule.softmax) result.row_max = at::empty({batch, heads, rows}, v.options());
-  result.denominator = at::empty({batch, heads, rows}, v.options());
+  if (rule.softmax) result.row_max = recycled_empty({batch, heads, rows}, v.options());
+  result.denominator = recycled_empty({batch, heads, rows}, v.options());
   if (keep_scores) result.scores = recycled_empty({batch, heads, pattern.entries()}, v.options());
   if (q.scalar_type() == at::kFloat) {
     run_forward<float>(q, k, v, values, pattern, rule, result);
