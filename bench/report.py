@@ -202,6 +202,30 @@ def walks_bars(results):
     return bars
 
 
+def masks_bars(results):
+    """A row per family and N with the time of every variant, and what is promised of them."""
+    variants = results.column(2)
+    rows = [["family, N, pass", *variants]]
+    for mask, nodes, kind in dict.fromkeys((key[0], key[1], key[3]) for key in results.cases):
+        times = [results.time(mask, nodes, variant, kind) for variant in variants]
+        rows.append([f"{mask} {nodes} {kind}", *(f"{time:.3g}" if time else "–" for time in times)])
+    print("ms")
+    print_table(rows)
+    bars, tree, near, far = Bars(), "forest_exponential", 8192, 82115
+    dense, product, copy = (results.time(tree, nodes, variant, "forward") for nodes, variant in
+                            ((near, "dense_matmul"), (far, "matmul"), (far, "copy")))
+    bars.check(f"{tree}, N = {far}: dense, extrapolated from {near} / matmul", ratio(dense and dense * (far / near) ** 2, product), 100, True)
+    bars.check(f"{tree}, N = {far}: matmul / copy", ratio(product, copy), 4, False)
+    times = [results.time("forest_table", nodes, "matmul", "forward") for nodes in (4096, 1048576)]
+    bars.check("forest_table, slope of time, N = 4096 to 1048576", slope(*times, 256), 1.2, False)
+    times = [results.time("toeplitz", 4096, variant, "forward") for variant in ("dense_attention", "attention")]
+    bars.check("toeplitz, 64×64: dense_attention / attention", ratio(*times), 5, True)
+    for nodes in (4096, 16384, 65536, 262144):
+        times = [results.time("diffusion", nodes, variant, "forward") for variant in ("matmul", "sparse_products")]
+        bars.check(f"diffusion, N = {nodes}: matmul / its sparse products", ratio(*times), 1.5, False)
+    return bars
+
+
 def print_suite(name, data):
     """Prints a suite's tables; False where a case failed or a bar is missed."""
     results = Results(data)
@@ -213,6 +237,8 @@ def print_suite(name, data):
         bars = planner_bars(results)
     elif name == "walks":
         bars = walks_bars(results)
+    elif name == "masks":
+        bars = masks_bars(results)
     else:
         for mask in results.column(0):
             for kind in results.column(3):
