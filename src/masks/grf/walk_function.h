@@ -5,20 +5,24 @@
 
 namespace topomask {
 
-// What every factory over walk tables does with its modulation function f.
+// What every factory over walks does with its modulation function f.
 
 inline int64_t function_heads(const at::Tensor& f) {
   return f.dim() == 2 ? f.size(0) : 1;
 }
 
-inline void check_function(const char* op, const char* name, const at::Tensor& f, const WalkTable& walks) {
+/// `whose` says in errors what has that dtype already.
+inline void check_function(const char* op, const char* name, const at::Tensor& f, at::ScalarType dtype,
+                           const char* whose, int64_t max_hops) {
   TORCH_CHECK(f.defined() && (f.dim() == 1 || f.dim() == 2) && is_real(f.scalar_type()) && f.device().is_cpu(), op,
               ": ", name, " must be Float or Double, [K] or [H, K] on cpu, got ", describe(f));
   TORCH_CHECK(function_heads(f) >= 1, op, ": ", name, " must have at least one head, got ", describe(f));
-  TORCH_CHECK(f.scalar_type() == walks.dtype(), op, ": ", name, " must be ", walks.dtype(),
-              " as the loads of the walks are, got ", describe(f));
-  TORCH_CHECK(f.size(-1) <= walks.max_hops() + 1, op, ": ", name,
-              " must have at most max_hops + 1 = ", walks.max_hops() + 1, " coefficients, got ", describe(f));
+  TORCH_CHECK(f.scalar_type() == dtype, op, ": ", name, " must be ", dtype, " as ", whose, " are, got ", describe(f));
+  TORCH_CHECK(f.size(-1) <= max_hops + 1, op, ": ", name, " must have at most max_hops + 1 = ", max_hops + 1,
+              " coefficients, got ", describe(f));
+}
+inline void check_function(const char* op, const char* name, const at::Tensor& f, const WalkTable& walks) {
+  check_function(op, name, f, walks.dtype(), "the loads of the walks", walks.max_hops());
 }
 
 /// Values of Φ̂ from a table: walk_features or adhoc_features.

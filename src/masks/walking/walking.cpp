@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
 
-#include "core/checks.h"
 #include "core/simd.h"
+#include "masks/grf/walk_function.h"
 #include "masks/walking/visit_kernel.h"
 #include "masks/walking/visits.h"
 #include "sparse/op_arguments.h"
@@ -108,7 +108,7 @@ class WalkingMask final : public Mask {
 
   std::string name() const override { return "walking"; }
   int64_t size() const override { return walking_->graph.num_nodes(); }
-  int64_t heads() const override { return f_.dim() == 2 ? f_.size(0) : 1; }
+  int64_t heads() const override { return function_heads(f_); }
   std::optional<at::ScalarType> dtype() const override { return f_.scalar_type(); }
   std::vector<at::Tensor> parameters() const override { return {f_}; }
 
@@ -233,14 +233,7 @@ class WalkingMask final : public Mask {
 
 MaskPtr walking_mask(const Graph& graph, const at::Tensor& f, const WalkOptions& walks) {
   const auto walking = std::make_shared<Walking>(graph, walks);
-  TORCH_CHECK(f.defined() && (f.dim() == 1 || f.dim() == 2) && is_real(f.scalar_type()) && f.is_cpu() &&
-                  (f.dim() == 1 || f.size(0) >= 1),
-              "walking_mask: f must be Float or Double, [K] or [H >= 1, K] on cpu, got ", describe(f));
-  TORCH_CHECK(f.scalar_type() == graph.weights().scalar_type(), "walking_mask: f must be ",
-              graph.weights().scalar_type(), " as the graph's weights are, got ", describe(f));
-  TORCH_CHECK(f.size(-1) <= walking->plan.max_hops + 1,
-              "walking_mask: f must have at most max_hops + 1 = ", walking->plan.max_hops + 1, " coefficients, got ",
-              describe(f));
+  check_function("walking_mask", "f", f, graph.weights().scalar_type(), "the graph's weights", walking->plan.max_hops);
   TORCH_CHECK(!walks.group_products,
               "walking_mask: walks.group_products must be false: there is no table to keep them");
   return std::make_shared<WalkingMask>(walking, f);
