@@ -1,6 +1,7 @@
 # The front door: each target installs what it needs, so that it runs on a fresh Debian 12. `make` alone prints this help.
 #
-#   make demo            build and run the demo; pictures in build/demo/
+#   make demo            train five kinds of attention on Fashion-MNIST (6 minutes), compare them: build/demo/report.html
+#   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
 #   make test            build everything and run the tests; LABEL=fast for the quick ones
 #   make build           build everything
 #   make bench           run the benchmarks; SUITE=name for one of them
@@ -16,13 +17,15 @@
 #   BUILD_DIR=dir        build there instead of in build/$PRESET
 #   JOBS=n               compilers at once
 #   CMAKE_ARGS=...       further arguments for CMake
+#   SEEDS="0 1 2"        seeds of each run of the demo (0)
+#   DATA=dir             folder of Fashion-MNIST, where it is not that of the Debian package
 #   APT=0                do not look for Debian packages
 
 PRESET ?= release
 BUILD_DIR ?= build/$(PRESET)
-export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT
+export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
 
-.PHONY: help setup build test demo bench format format-check tidy clean
+.PHONY: help setup build test demo demo-routes bench format format-check tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -38,11 +41,17 @@ test: build
 	@ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$')
 
 demo: setup
-	@scripts/build.sh demo
+	@$(if $(DATA),true,scripts/packages.sh data || true)
+	@scripts/build.sh topomask_tool
+	@TOOL=$(BUILD_DIR)/bin/topomask scripts/demo.sh
+
+demo-routes: setup
+	@scripts/build.sh routes
 	@mkdir -p build/demo
-	@$(BUILD_DIR)/examples/demo build/demo
+	@$(BUILD_DIR)/examples/routes build/demo
 
 bench: setup
+	@scripts/packages.sh bench || echo 'make bench: goes on without pictures' >&2
 	@scripts/build.sh $(if $(SUITE),$(SUITE:%=bench_%),bench/all)
 	@bench/run $(BUILD_DIR) $(SUITE)
 

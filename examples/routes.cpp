@@ -1,6 +1,6 @@
-// What topomask is for, in a minute: masked attention that is exact, fast and follows the graph.
+// The routes of masked attention, in a minute: exact, fast, and following the graph.
 //
-//   demo [FOLDER [GRAPH]]     pictures go to FOLDER (default: .); GRAPH is a file of yours to try in place of the
+//   routes [FOLDER [GRAPH]]     pictures go to FOLDER (default: .); GRAPH is a file of yours to try in place of the
 //   karate club
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@
 
 #include "karate_club.h"
 #include "peak_memory.h"
-#include "picture.h"
+#include "topomask/data/image.h"
 #include "topomask/topomask.h"
 
 using namespace topomask;
@@ -119,7 +119,7 @@ void draw(const std::string& path) {
     return power_series_mask(room, at::tensor(alpha));
   };
   const std::vector<MaskPtr> masks{neighbours_mask(room), power_series_mask(room, at::ones({7})), diffusion(40, 110)};
-  std::vector<at::Tensor> panels;
+  std::vector<at::Tensor> drawn;
   for (const auto& [y, x] : {std::pair{20, 13}, {27, 19}, {12, 39}}) {
     const int64_t token = (nodes == y * kSide + x).nonzero().item<int64_t>();
     for (const MaskPtr& mask : masks) {
@@ -127,10 +127,10 @@ void draw(const std::string& path) {
       one[token] = 1;
       const at::Tensor row = mask->matmul_transposed(one).flatten();
       const at::Tensor level = (1 + (row / row.max()).clamp_min(1e-4).log10() / 4) * (row > 0);  // four decades
-      panels.push_back(at::full({kSide * kSide}, NAN).index_copy_(0, nodes, level).view({kSide, kSide}));
+      drawn.push_back(colour_map(at::full({kSide * kSide}, NAN).index_copy_(0, nodes, level).view({kSide, kSide})));
     }
   }
-  examples::write_panels(path, panels, static_cast<int64_t>(masks.size()), 5);
+  write_png(path, panels(drawn, static_cast<int64_t>(masks.size()), 5));
   std::cout
       << "4. mask rows of three tokens in a room with walls, " << room.num_nodes() << " nodes: " << path << "\n"
       << "   left: neighbours; middle: power series, 6 hops; right: diffusion, 109 hops. Brightness: four decades\n";
@@ -167,9 +167,9 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const c10::Error& error) {
-    std::cerr << "demo: " << error.what_without_backtrace() << '\n';
+    std::cerr << "routes: " << error.what_without_backtrace() << '\n';
   } catch (const std::exception& error) {
-    std::cerr << "demo: " << error.what() << '\n';
+    std::cerr << "routes: " << error.what() << '\n';
   }
   return 1;
 }

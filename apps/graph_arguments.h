@@ -1,0 +1,34 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+#include "topomask/graph.h"
+
+namespace topomask::apps {
+
+/// A graph as the command line names it, and the sizes of its axes where it is a grid.
+struct NamedGraph {
+  Graph graph;
+  std::vector<int64_t> dims;
+};
+
+/// `GRAPH --scale S --weights`: a file, or grid:28x28, torus:28x28, path:100, cycle:100, complete:9, star:9,
+/// hypercube:10, tree:1023 (binary), random:1000:0.01[:seed].
+class GraphArguments {
+ public:
+  void add_to(CLI::App& command);
+  NamedGraph make() const;  ///< weights s/√(d_i d_j), unless --weights keeps those of the file
+
+ private:
+  std::string source_;
+  double scale_ = 1;
+  bool own_weights_ = false, directed_ = false;
+};
+
+/// A builder's text, or a file read by its extension. A builder that is not known is a UsageError.
+NamedGraph named_graph(const std::string& source, bool directed = false);
+
+}  // namespace topomask::apps

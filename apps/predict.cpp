@@ -1,0 +1,109 @@
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "attention_picture.h"
+#include "command.h"
+#include "config_arguments.h"
+#include "output.h"
+#include "run_folder.h"
+#include "topomask/data/image.h"
+#include "topomask/data/prepare.h"
+
+namespace topomask::apps {
+namespace {
+
+struct Arguments {
+  std::string run, picture, device = "cpu";
+  std::vector<std::string> images;
+  ConfigArguments changes;
+  int64_t top = 5;
+  bool invert = false;
+};
+
+/// The image as the model takes it: one size, one or three channels.
+at::Tensor read_for(const ViTOptions& model, const std::string& path, bool invert) {
+  at::Tensor image = resize_image(read_image(path, model.image_size), model.image_size);
+  if (model.channels == 1) {
+    const at::Tensor weights = at::tensor({0.299, 0.587, 0.114}).view({3, 1, 1});  // brightness as people see it
+    image = (image.to(at::kDouble) * weights).sum(0, true).round().to(at::kByte);
+  }
+  return invert ? 255 - image : image;
+}
+
+/// Names of the classes, from the data set the model was trained on; numbers where that is not at hand.
+std::vector<std::string> class_names(const RunConfig& config) {
+  try {
+    return open_dataset(config.data, Split::test)->classes();
+  } catch (const c10::Error&) {
+    std::cerr << "predict: the data set of the run is not at hand (" << config.data.kind << " in '" << config.data.path
+              << "'), so classes have numbers; --data.path says where it is\n";
+    std::vector<std::string> names;
+    for (int64_t c = 0; c < config.model.classes; ++c) names.push_back(std::to_string(c));
+    return names;
+  }
+}
+
+/// A row of panels for each image: itself, then what each layer looked at.
+void draw(ViT& model, const std::vector<at::Tensor>& images, const at::Tensor& prepared, const std::string& path) {
+  const at::Tensor maps = attention_maps(model, prepared);
+  std::vector<at::Tensor> shown;
+  for (size_t i = 0; i < images.size(); ++i) {
+    shown.push_back(as_colour(images[i]));
+    for (int64_t layer = 0; layer < maps.size(0); ++layer) {
+      shown.push_back(overlay(images[i], maps[layer][static_cast<int64_t>(i)]));
+    }
+  }
+  write_png(path, panels(shown, maps.size(0) + 1, std::max<int64_t>(1, 160 / images[0].size(1))));
+}
+
+int run(const Arguments& arguments, bool json) {
+  const at::NoGradGuard no_grad;
+  LoadedModel loaded = open_run(arguments.run, arguments.device);
+  arguments.changes.apply_to(loaded.config);
+  const ViTOptions& model = loaded.config.model;
+  const std::vector<std::string> names = class_names(loaded.config);
+  std::vector<at::Tensor> images;
+  for (const std::string& path : arguments.images) images.push_back(read_for(model, path, arguments.invert));
+  const ImageBatch batch{at::stack(images), at::zeros({std::ssize(images)}, at::kLong)};
+  const auto normalisation =
+      augment_options(loaded.config.data, *memory_dataset("", batch.images, batch.labels, names));
+  const at::Tensor prepared = prepare(batch, without_mixing(normalisation), at::Device(arguments.device), 0, 0).images;
+  const at::Tensor chances = loaded.model->forward(prepared).softmax(-1).to(at::kCPU);
+  const auto [best, places] = chances.topk(std::min<int64_t>(arguments.top, chances.size(-1)));
+  Json result = Json::array();
+  for (int64_t i = 0; i < best.size(0); ++i) {
+    for (int64_t rank = 0; rank < best.size(1); ++rank) {
+      result.push_back({{"image", arguments.images[static_cast<size_t>(i)]},
+                        {"class", names.at(static_cast<size_t>(places[i][rank].item<int64_t>()))},
+                        {"probability", best[i][rank].item<double>()}});
+    }
+  }
+  if (!arguments.picture.empty()) {
+    draw(*loaded.model, images, prepared, arguments.picture);
+    std::cerr << "where each layer looked: " << arguments.picture << "\n";
+  }
+  print(result, json);
+  return 0;
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      add_command(app, context, "predict", "Classify images with a trained model, and draw where it looked",
+                  "  topomask predict runs/grf boot.jpg --invert      (Fashion-MNIST is bright on dark)\n"
+                  "  topomask predict runs/grf a.png b.jpg --top 3 --picture attention.png --json",
+                  [arguments, &context] { return run(*arguments, context.json); });
+  command->add_option("run", arguments->run, "folder of a run, or a checkpoint file")->required();
+  command->add_option("images", arguments->images, "JPEG or PNG files")->required();
+  command->add_option("--top", arguments->top, "classes to name")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--picture", arguments->picture, "PNG of each image and where each layer looked");
+  command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
+  command->add_flag("--invert", arguments->invert, "bright becomes dark: for models of bright things on dark ground");
+  arguments->changes.add_to(*command);
+}
+
+}  // namespace topomask::apps

@@ -1,0 +1,132 @@
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+
+#include "command.h"
+#include "graph/io/output_file.h"
+#include "output.h"
+#include "report/sections.h"
+#include "run_folder.h"
+#include "topomask/version.h"
+
+namespace topomask::apps {
+
+std::vector<GroupModel> load_models(const RunCollection& runs, std::vector<std::string>& problems) {
+  std::vector<GroupModel> models;
+  for (const RunGroup& group : runs.groups) {
+    try {
+      models.push_back({group.label, open_run(group.runs[0].folder)});
+    } catch (const c10::Error& error) {
+      problems.push_back(group.label + ": " + error.what_without_backtrace());
+    }
+  }
+  return models;
+}
+
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string out = "report.html", title = "topomask: comparison of attention variants";
+  int64_t token = -1, examples = 8;
+  bool pictures = true;
+};
+
+std::string lead(const RunCollection& runs) {
+  const RunConfig& config = runs.groups[0].config();
+  size_t count = 0;
+  for (const RunGroup& group : runs.groups) count += group.runs.size();
+  const auto tokens = static_cast<long>(config.model.grid() * config.model.grid());
+  return format(
+      "<p class=\"soft\">%zu run%s of %zu variant%s on %s; %ld × %ld = %ld patches%s, width %ld, %ld layers, "
+      "%ld heads. topomask %s.</p>\n",
+      count, count == 1 ? "" : "s", runs.groups.size(), runs.groups.size() == 1 ? "" : "s",
+      escape(config.data.kind == "idx" ? std::filesystem::path(config.data.path).filename().string() : config.data.kind)
+          .c_str(),
+      static_cast<long>(config.model.grid()), static_cast<long>(config.model.grid()), tokens,
+      config.model.cls_token ? " and a CLS token" : "", static_cast<long>(config.model.width),
+      static_cast<long>(config.model.depth), static_cast<long>(config.model.heads), TOPOMASK_VERSION);
+}
+
+Json table(const RunCollection& runs) {
+  Json rows = Json::array();
+  for (const RunGroup& group : runs.groups) {
+    const Comparison found = compare(group.accuracies(), runs.groups[0].accuracies(), runs.test_images);
+    rows.push_back({{"variant", group.label},
+                    {"seeds", group.runs.size()},
+                    {runs.split + " accuracy", accuracy_text(group.accuracy())},
+                    {"against the best", &group == &runs.groups[0] ? ""
+                                         : found.by.empty()        ? format("%+.2f", 100 * found.difference)
+                                                                   : format("%+.2f, %s noise", 100 * found.difference,
+                                                                     found.within_noise ? "within" : "beyond")},
+                    {"ms a step", format("%.1f", group.mean(&RunRecord::step_ms))},
+                    {"memory, MB", format("%.0f", group.mean(&RunRecord::memory_mb))}});
+  }
+  return rows;
+}
+
+Json as_json(const RunCollection& runs, const std::string& out) {
+  Json groups = Json::array();
+  for (const RunGroup& group : runs.groups) {
+    const Spread accuracy = group.accuracy();
+    groups.push_back({{"variant", group.config().model.variant},
+                      {"label", group.label},
+                      {"seeds", group.runs.size()},
+                      {"accuracy", accuracy.mean},
+                      {"deviation", accuracy.deviation},
+                      {"accuracies", group.accuracies()},
+                      {"step_ms", group.mean(&RunRecord::step_ms)},
+                      {"memory_mb", group.mean(&RunRecord::memory_mb)}});
+  }
+  return {{"split", runs.split}, {"groups", groups}, {"noise", noise_sentences(runs)}, {"report", out}};
+}
+
+int run(const Arguments& arguments, bool json) {
+  const RunCollection runs = read_runs(arguments.runs);
+  std::vector<Section> sections{accuracy_section(runs), curves_section(runs), cost_section(runs)};
+  std::vector<std::string> problems;
+  if (arguments.pictures) {
+    const std::vector<GroupModel> models = load_models(runs, problems);
+    sections.push_back(masks_section(models, arguments.token));
+    sections.push_back(modulation_section(models));
+    sections.push_back(attention_section(models, arguments.examples));
+  }
+  for (const std::string& problem : problems) std::cerr << "report: no pictures of " << problem << "\n";
+  io::OutputFile file({"report", arguments.out});
+  file.put(page(arguments.title, lead(runs), sections));
+  file.commit();
+  if (json) {
+    print(as_json(runs, arguments.out), true);
+    return 0;
+  }
+  print(table(runs), false);
+  std::cout << "\n";
+  for (const std::string& sentence : noise_sentences(runs)) std::cout << sentence << "\n";
+  std::cerr << "\nreport: " << arguments.out << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(
+      app, context, "report", "One HTML page about runs: accuracy over seeds, curves, cost, masks and attention",
+      "  topomask report runs/grf-0 runs/grf-1 runs/linear-0 --out report.html\n"
+      "  topomask report runs --token 0 --examples 12 --json        every run in the folder\n"
+      "Runs that differ in their seed only are taken together.",
+      [arguments, &context] { return run(*arguments, context.json); });
+  command->add_option("runs", arguments->runs, "folders of runs, or folders of such folders")->required();
+  command->add_option("--out", arguments->out, "the page to write")->capture_default_str();
+  command->add_option("--title", arguments->title, "its heading")->capture_default_str();
+  command->add_option("--token", arguments->token, "patch whose mask rows are drawn; -1: the middle one")
+      ->capture_default_str();
+  command->add_option("--examples", arguments->examples, "images to show attention on")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  command->add_flag("!--no-pictures", arguments->pictures,
+                    "leave out what needs the models: masks, functions, attention");
+}
+
+}  // namespace topomask::apps

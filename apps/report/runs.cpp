@@ -1,0 +1,178 @@
+#include "report/runs.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "report/html.h"
+#include "topomask/config.h"
+#include "topomask/data/dataset.h"
+
+namespace topomask::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_run(const fs::path& folder) {
+  return fs::exists(folder / "config.json");
+}
+
+std::vector<fs::path> run_folders(const std::string& given) {
+  TORCH_CHECK(fs::is_directory(given), "report: ", given, ": there is no such folder");
+  if (is_run(given)) return {given};
+  std::vector<fs::path> inside;
+  for (const auto& entry : fs::directory_iterator(given)) {
+    if (entry.is_directory() && is_run(entry.path())) inside.push_back(entry.path());
+  }
+  TORCH_CHECK(!inside.empty(), "report: ", given,
+              ": neither the folder of a run, which has a config.json, nor one of such folders");
+  std::sort(inside.begin(), inside.end());
+  return inside;
+}
+
+Json read_summary(const fs::path& path) {
+  std::ifstream file(path);
+  if (!file) return {};
+  Json summary = Json::parse(file, nullptr, false);
+  TORCH_CHECK(summary.is_object(), "report: ", path.string(), ": not a JSON object");
+  return summary;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+RunRecord read_run(const fs::path& folder) {
+  RunRecord run{.folder = folder.string(), .config = read_config((folder / "config.json").string())};
+  run.metrics = read_metrics(folder);
+  const Json summary = read_summary(folder / "summary.json");
+  run.finished = !summary.empty();
+  std::vector<double> times;
+  for (const TrainMetrics& line : run.metrics.train) {
+    times.push_back(line.step_ms);
+    run.memory_mb = std::max(run.memory_mb, line.memory_mb);
+    run.steps = std::max(run.steps, line.step);
+  }
+  run.step_ms = median(times);
+  if (run.finished) {
+    run.seconds = summary.value("seconds", 0.0);
+    run.parameters = summary.value("parameters", int64_t{0});
+    run.steps = summary.value("steps", run.steps);
+    run.memory_mb = summary.value("peak_memory_mb", run.memory_mb);
+  }
+  return run;
+}
+
+bool has_split(const RunRecord& run, const std::string& split) {
+  return std::any_of(run.metrics.eval.begin(), run.metrics.eval.end(),
+                     [&](const EvalMetrics& line) { return line.split == split; });
+}
+
+/// What two runs must share to be seeds of one another.
+std::string group_key(RunConfig config) {
+  config.train.seed = 0;
+  config.name = "";
+  config.data.path = "";
+  return to_json(config);
+}
+
+int64_t count_test_images(const RunCollection& runs) {
+  try {
+    const bool test = runs.split == "test";
+    return open_dataset(runs.groups.front().config().data, test ? Split::test : Split::validation)->size();
+  } catch (const c10::Error&) {
+    return 0;
+  }
+}
+
+/// The variant, with the name of the run where several groups share it.
+void name_groups(std::vector<RunGroup>& groups) {
+  std::map<std::string, int> uses;
+  for (RunGroup& group : groups) ++uses[group.label = group.config().model.variant];
+  for (RunGroup& group : groups) {
+    if (uses[group.label] > 1) group.label += " (" + group.config().name + ")";
+  }
+}
+
+}  // namespace
+
+std::vector<double> RunGroup::accuracies() const {
+  std::vector<double> values;
+  for (const RunRecord& run : runs) values.push_back(run.accuracy);
+  return values;
+}
+
+double RunGroup::mean(double RunRecord::*number) const {
+  double sum = 0;
+  for (const RunRecord& run : runs) sum += run.*number;
+  return sum / static_cast<double>(runs.size());
+}
+
+RunCollection read_runs(const std::vector<std::string>& folders) {
+  std::vector<RunRecord> records;
+  for (const std::string& given : folders) {
+    for (const fs::path& folder : run_folders(given)) records.push_back(read_run(folder));
+  }
+  RunCollection result;
+  const bool all_test =
+      std::all_of(records.begin(), records.end(), [](const auto& run) { return has_split(run, "test"); });
+  result.split = all_test ? "test" : "validation";
+  std::map<std::string, RunGroup> groups;
+  for (RunRecord& run : records) {
+    TORCH_CHECK(has_split(run, result.split), "report: ", run.folder, ": the run has not been evaluated on ",
+                result.split, " images yet, as others have");
+    for (const EvalMetrics& line : run.metrics.eval) {
+      if (line.split == result.split) run.accuracy = line.accuracy;  // the last one counts
+    }
+    groups[group_key(run.config)].runs.push_back(std::move(run));
+  }
+  for (auto& [key, group] : groups) {
+    std::sort(group.runs.begin(), group.runs.end(),
+              [](const RunRecord& a, const RunRecord& b) { return a.config.train.seed < b.config.train.seed; });
+    result.groups.push_back(std::move(group));
+  }
+  name_groups(result.groups);
+  std::stable_sort(result.groups.begin(), result.groups.end(),
+                   [](const RunGroup& a, const RunGroup& b) { return a.accuracy().mean > b.accuracy().mean; });
+  result.test_images = count_test_images(result);
+  return result;
+}
+
+std::string accuracy_text(const Spread& accuracy) {
+  if (accuracy.count < 2) return format("%.2f %%", 100 * accuracy.mean);
+  return format("%.2f ± %.2f %%", 100 * accuracy.mean, 100 * accuracy.deviation);
+}
+
+std::vector<std::string> noise_sentences(const RunCollection& runs) {
+  std::vector<std::string> sentences;
+  bool by_images = false, by_nothing = false;
+  for (size_t i = 0; i + 1 < runs.groups.size(); ++i) {
+    const RunGroup &better = runs.groups[i], &worse = runs.groups[i + 1];
+    const Comparison found = compare(better.accuracies(), worse.accuracies(), runs.test_images);
+    by_images |= found.by == "test images";
+    by_nothing |= found.by.empty();
+    sentences.push_back(format("%s over %s: +%.2f points, %s", better.label.c_str(), worse.label.c_str(),
+                               100 * found.difference,
+                               found.by.empty()     ? "which one run each cannot judge"
+                               : found.within_noise ? format("within noise (± %.2f)", 100 * found.noise).c_str()
+                                                    : format("beyond noise (± %.2f)", 100 * found.noise).c_str()));
+  }
+  if (runs.groups.size() > 1) {
+    sentences.push_back(
+        by_nothing  ? "There is one seed of some variants, and the test images are not at hand to count."
+        : by_images ? format("Where both have one seed, noise is that of %ld %s images alone, at 95 %%: the luck of "
+                             "the seed is not in it. Otherwise it is the interval over seeds.",
+                             static_cast<long>(runs.test_images), runs.split.c_str())
+                    : "Noise is the 95 % interval of the difference over seeds (Welch); a single run borrows the "
+                      "spread of the other.");
+  }
+  return sentences;
+}
+
+}  // namespace topomask::apps

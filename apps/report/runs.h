@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "output.h"
+#include "report/statistics.h"
+#include "topomask/train/checkpoint.h"
+#include "train/metrics.h"
+
+namespace topomask::apps {
+
+/// One run's folder, read.
+struct RunRecord {
+  std::string folder;
+  RunConfig config;
+  RunMetrics metrics;
+  bool finished = false;  ///< summary.json is there; otherwise the numbers are those of the last evaluation
+  double accuracy = 0;    ///< on `split`
+  double seconds = 0, step_ms = 0, memory_mb = 0;
+  int64_t parameters = 0, steps = 0;
+};
+
+/// Runs that differ in their seed only.
+struct RunGroup {
+  std::string label;
+  std::vector<RunRecord> runs;  ///< by seed
+
+  const RunConfig& config() const { return runs.front().config; }
+  std::vector<double> accuracies() const;
+  Spread accuracy() const { return spread(accuracies()); }
+  double mean(double RunRecord::*number) const;  ///< over runs
+};
+
+/// What a report is about.
+struct RunCollection {
+  std::string split;             ///< what accuracy is of: test, or validation where no run has test
+  std::vector<RunGroup> groups;  ///< the best first
+  int64_t test_images = 0;       ///< 0 where the data is not at hand
+};
+
+/// Reads run folders; a folder of run folders stands for those. A folder that is neither is an error.
+RunCollection read_runs(const std::vector<std::string>& folders);
+
+/// "94.3 ± 0.2 %", or without spread for one run.
+std::string accuracy_text(const Spread& accuracy);
+
+/// What can and cannot be told apart, a sentence each.
+std::vector<std::string> noise_sentences(const RunCollection& runs);
+
+}  // namespace topomask::apps

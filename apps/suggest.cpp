@@ -1,0 +1,62 @@
+#include <sstream>
+
+#include "command.h"
+#include "mask_arguments.h"
+#include "output.h"
+#include "topomask/theory.h"
+
+namespace topomask::apps {
+namespace {
+
+struct Arguments {
+  GraphArguments graph;
+  FunctionArguments function;
+  double tolerance = 0.1;
+  SuggestOptions options;
+};
+
+Json choice(const Suggestion::Choice& of) {
+  return {{"error", of.error}, {"milliseconds", of.seconds * 1e3}};
+}
+
+Json as_json(const Suggestion& found) {
+  Json result{{"tolerance", found.tolerance},
+              {"use", found.use_exact ? "exact" : "walks"},
+              {"reason", found.reason},
+              {"exact", choice(found.exact)}};
+  result["exact"]["terms"] = found.terms;
+  if (found.walks) {
+    result["walks"] = choice(found.sampled);
+    result["walks"]["walkers"] = found.walks->walkers;
+    result["walks"]["halting_probability"] = found.walks->halting_probability;
+    result["walks"]["max_hops"] = found.walks->max_hops;
+  }
+  return result;
+}
+
+}  // namespace
+
+void add_suggest(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      add_command(app, context, "suggest", "How to get a mask to a tolerance: exact series or random walks, and which",
+                  "  topomask suggest grid:64x64 --tolerance 0.05\n"
+                  "  topomask suggest random:2000:0.05 --f diffusion:1 --terms 10 --tolerance 0.1 --json",
+                  [arguments, &context] {
+                    const NamedGraph named = arguments->graph.make();
+                    const Suggestion found =
+                        suggest(named.graph, arguments->function.make().to(named.graph.weights().scalar_type()),
+                                arguments->tolerance, arguments->options);
+                    std::ostringstream text;
+                    text << found;
+                    print(context.json ? as_json(found) : Json(text.str()), context.json);
+                    return 0;
+                  });
+  arguments->graph.add_to(*command);
+  arguments->function.add_to(*command);
+  command->add_option("--tolerance", arguments->tolerance, "relative Frobenius error")->capture_default_str();
+  command->add_option("--max-walkers", arguments->options.max_walkers, "try no more")->capture_default_str();
+  command->add_option("--seed", arguments->options.seed, "of the walks that are tried")->capture_default_str();
+}
+
+}  // namespace topomask::apps

@@ -1,0 +1,106 @@
+#include "topomask/train/train.h"
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+
+#include "command.h"
+#include "config_arguments.h"
+#include "output.h"
+#include "train/metrics.h"
+
+namespace topomask::apps {
+namespace {
+
+struct Arguments {
+  std::string config, folder, name;
+  ConfigArguments changes;
+  double stop_after = 0;
+  bool keys = false, quiet = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+std::string percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "%.2f %%", 100 * share);
+  return text;
+}
+
+TrainHooks make_hooks(const Arguments& arguments) {
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  TrainHooks hooks;
+  hooks.progress = !arguments.quiet;
+  if (!arguments.quiet) {
+    hooks.on_evaluation = [](const EvalMetrics& metrics) {
+      std::cerr << "step " << metrics.step << ": " << metrics.split << " accuracy " << percent(metrics.accuracy)
+                << ", loss " << metrics.loss << "\n";
+    };
+  }
+  const auto start = std::chrono::steady_clock::now();
+  hooks.stop = [start, limit = arguments.stop_after](int64_t) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return interrupted != 0 || (limit > 0 && seconds > limit);
+  };
+  return hooks;
+}
+
+Json as_json(const RunConfig& config, const std::string& folder, const TrainResult& result) {
+  Json json{{"name", config.name},
+            {"variant", config.model.variant},
+            {"seed", config.train.seed},
+            {"finished", result.finished},
+            {"steps", result.steps},
+            {"resumed_from", result.resumed_from},
+            {"parameters", result.parameters},
+            {"seconds", result.seconds},
+            {"step_ms", result.median_step_ms},
+            {"peak_memory_mb", result.peak_memory_mb}};
+  for (const auto& [split, evaluation] : result.evaluations) {
+    json[split + "_accuracy"] = evaluation.accuracy;
+    json[split + "_loss"] = evaluation.loss;
+  }
+  json["folder"] = folder;
+  return json;
+}
+
+int run(const Arguments& arguments, bool json) {
+  if (arguments.keys) {
+    print(config_keys(), json);
+    return 0;
+  }
+  RunConfig config = arguments.config.empty() ? RunConfig{} : read_config(arguments.config);
+  arguments.changes.apply_to(config);
+  if (!arguments.name.empty()) config.name = arguments.name;
+  if (arguments.folder.empty()) throw UsageError("train wants a folder for the run: --out FOLDER");
+  const TrainResult result = train(config, arguments.folder, make_hooks(arguments));
+  print(as_json(config, arguments.folder, result), json);
+  if (!result.finished)
+    std::cerr << "stopped after " << result.steps << " steps; the same command goes on from there\n";
+  return result.finished || arguments.stop_after > 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(
+      app, context, "train", "Train a vision transformer, or go on where a run stopped",
+      "  topomask train --out runs/first                        the defaults, on synthetic images\n"
+      "  topomask train fashion.json --out runs/grf --model.variant grf --train.seed 1\n"
+      "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"
+      "  topomask train fashion.json --out runs/big --stop-after 500    a slice; again, until it is finished\n"
+      "  topomask train --keys                                  every key, its default and meaning\n"
+      "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.pt and summary.json.",
+      [arguments, &context] { return run(*arguments, context.json); });
+  command->add_option("config", arguments->config, "JSON file with keys of the configuration; comments are allowed");
+  command->add_option("--out", arguments->folder, "folder of the run");
+  command->add_option("--name", arguments->name, "what the run is called in tables");
+  command->add_option("--stop-after", arguments->stop_after, "seconds; then write a checkpoint and stop, status 0");
+  command->add_flag("--keys", arguments->keys, "list the keys of the configuration");
+  command->add_flag("--quiet", arguments->quiet, "no progress on stderr");
+  arguments->changes.add_to(*command);
+}
+
+}  // namespace topomask::apps

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace topomask {
+
+/// How a model's parameter is treated in training.
+enum class ParameterKind {
+  matrix,  ///< decays
+  vector,  ///< biases, norms, positions, CLS: does not decay
+  mask,    ///< what a mask has learnable: does not decay, and has a learning rate of its own
+};
+
+/// By its name in named_parameters(), where a mask's are under a module "mask".
+ParameterKind parameter_kind(const std::string& name, const at::Tensor& parameter);
+
+}  // namespace topomask

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "topomask/nn/vit.h"
+#include "topomask/train/optimiser.h"
+
+namespace topomask {
+
+/// A run after `step` steps, whole: with the configuration it says all that decides how the run goes on, since the
+/// order of the data, augmentation and dropout are functions of (seed, step).
+struct Checkpoint {
+  int64_t step = 0;
+  double seconds = 0;      ///< spent so far
+  std::string config;      ///< JSON of the RunConfig
+  NamedTensors model;      ///< weights
+  NamedTensors average;    ///< their moving average; empty where there is none
+  NamedTensors optimiser;  ///< moments
+};
+
+/// One file, a dictionary that torch.load reads too, with a checksum. It is written beside `path` under a temporary
+/// name and renamed when it is whole and on the disk, so that `path` always is the last checkpoint that could be
+/// written.
+void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
+
+/// Refuses a file that is damaged in any byte of what is read, naming it.
+Checkpoint load_checkpoint(const std::filesystem::path& path);
+
+/// A module's parameters by name, sharing their memory, and back. `load_weights` refuses other names and shapes; with
+/// `other_head`, a head of another number of classes is left as it is.
+NamedTensors weights(const torch::nn::Module& model);
+void load_weights(torch::nn::Module& model, const NamedTensors& weights, bool other_head = false);
+
+/// The model of a checkpoint, its moving average where there is one, ready to classify.
+struct LoadedModel {
+  std::shared_ptr<ViT> model;
+  RunConfig config;
+  int64_t step = 0;
+};
+LoadedModel load_model(const std::filesystem::path& checkpoint, at::Device device = at::kCPU);
+
+}  // namespace topomask

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <vector>
+
+#include "topomask/train/optimiser.h"
+
+namespace topomask {
+
+/// An exponential moving average of a model's parameters: a ← d·a + (1 − d)·θ after every step, d = min(decay,
+/// (1 + t)/(10 + t)) so that the first steps do not weigh for long. A decay of 0 keeps nothing.
+class MovingAverage {
+ public:
+  MovingAverage(const torch::nn::Module& model, double decay);
+
+  bool enabled() const { return decay_ > 0; }
+  void update(int64_t step);  ///< after step t = 0, 1, …
+  void exchange();            ///< the model gets the average and its own parameters are kept here; again: back
+
+  NamedTensors state() const;  ///< empty where disabled
+  void restore(const NamedTensors& state);
+
+ private:
+  double decay_;
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> parameters_, averages_;
+};
+
+}  // namespace topomask

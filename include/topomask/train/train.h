@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "topomask/data/dataset.h"
+#include "topomask/data/prepare.h"
+#include "topomask/nn/vit.h"
+#include "topomask/train/options.h"
+
+namespace topomask {
+
+struct TrainMetrics;
+struct EvalMetrics;
+
+/// What a caller may want to hear and say while training.
+struct TrainHooks {
+  std::function<void(const TrainMetrics&)> on_metrics = {};  ///< every log_every steps
+  std::function<void(const EvalMetrics&)> on_evaluation = {};
+  /// Asked after every step with the number of steps made; true: write a checkpoint and return, to be continued.
+  std::function<bool(int64_t)> stop = {};
+  bool progress = true;  ///< a bar on stderr, where that is a terminal
+};
+
+struct Evaluation {
+  double loss = 0;
+  double accuracy = 0;
+};
+
+struct TrainResult {
+  bool finished = false;                          ///< false: a hook stopped it
+  int64_t steps = 0;                              ///< made in all
+  int64_t resumed_from = 0;                       ///< the step of the checkpoint it went on from; 0: the beginning
+  std::map<std::string, Evaluation> evaluations;  ///< by split, at the end
+  int64_t parameters = 0;
+  double seconds = 0;         ///< of all slices of the run, without reading data sets
+  double median_step_ms = 0;  ///< over the logged intervals of this slice
+  double peak_memory_mb = 0;
+};
+
+/// The configuration with the model's image size, channels and classes taken from the data where they are 0; where they
+/// are not, they must agree.
+RunConfig complete_config(const RunConfig& config, const ImageDataset& dataset);
+
+/// Trains as the configuration says, in a folder that holds, from then on, config.json (complete), metrics.jsonl,
+/// TensorBoard events, checkpoint.pt and, when finished, summary.json. Where the folder has a checkpoint, training goes
+/// on from there, as if it had never stopped: on the CPU, with as many threads, the weights come out bit for bit the
+/// same. A checkpoint of another configuration is refused, naming the first key that differs; keys that only say where
+/// and how often (device, paths, workers, intervals of logs, checkpoints and evaluations) may differ.
+TrainResult train(const RunConfig& config, const std::filesystem::path& run_dir, const TrainHooks& hooks = {});
+
+/// Mean cross-entropy and the part of images told right, in batches of `batch_size`, without dropout.
+Evaluation evaluate(ViT& model, const DatasetPtr& dataset, const AugmentOptions& augment, int64_t batch_size,
+                    const std::string& precision = "float32");
+
+}  // namespace topomask

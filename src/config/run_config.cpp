@@ -1,0 +1,62 @@
+#include <c10/util/Exception.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <sstream>
+
+#include "topomask/config.h"
+
+namespace topomask {
+namespace {
+
+constexpr const char* kPreset = "model.preset";
+
+/// ViTOptions::preset, keeping what a size does not decide.
+void apply_preset(RunConfig& config, const std::string& name) {
+  const ViTOptions sizes = ViTOptions::preset(name);
+  config.model.width = sizes.width;
+  config.model.depth = sizes.depth;
+  config.model.heads = sizes.heads;
+  config.model.mlp_ratio = sizes.mlp_ratio;
+  config.model.patch_size = sizes.patch_size;
+}
+
+}  // namespace
+
+RunConfig parse_config(const std::string& json, const std::string& origin) {
+  RunConfig config;
+  nlohmann::ordered_json object = nlohmann::ordered_json::parse(json, nullptr, false, true);
+  std::string text = json;
+  if (object.is_object() && object.contains("model") && object["model"].is_object() &&
+      object["model"].contains("preset")) {
+    const auto preset = object["model"]["preset"];
+    TORCH_CHECK(preset.is_string(), origin, kPreset, " must be a text, got ", preset.dump());
+    apply_preset(config, preset.get<std::string>());
+    object["model"].erase("preset");
+    text = object.dump();
+  }
+  read_options(option_fields(config), text, origin);
+  return config;
+}
+
+RunConfig read_config(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  TORCH_CHECK(file && text << file.rdbuf(), "read_config: ", path, ": cannot read the file");
+  return parse_config(text.str(), "read_config: " + path + ": ");
+}
+
+std::string to_json(const RunConfig& config) {
+  RunConfig copy = config;
+  return write_options(option_fields(copy));
+}
+
+void override_config(RunConfig& config, const std::string& key, const std::string& value) {
+  if (key == kPreset) {
+    apply_preset(config, value);
+  } else {
+    set_option(option_fields(config), key, value);
+  }
+}
+
+}  // namespace topomask

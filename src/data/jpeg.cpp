@@ -1,0 +1,102 @@
+#include <csetjmp>
+#include <cstdio>
+// jpeglib.h wants stdio.h before it.
+#include <jpeglib.h>
+
+#include "data/image_codecs.h"
+#include "graph/io/origin.h"
+
+namespace topomask {
+namespace {
+
+struct Failure {
+  jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
+  std::jmp_buf place;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void on_error(j_common_ptr info) {
+  auto* failure = reinterpret_cast<Failure*>(info->err);
+  info->err->format_message(info, failure->message);
+  std::longjmp(failure->place, 1);
+}
+
+/// libjpeg makes up pixels for a file that is damaged or cut short, and only warns.
+void on_message(j_common_ptr info, int level) {
+  if (level < 0) on_error(info);
+}
+
+/// Neither step may hold an object with a destructor while libjpeg runs: errors jump past it.
+bool start(jpeg_decompress_struct& info, Failure& failure, std::FILE* file, int64_t smallest_side) {
+  if (setjmp(failure.place)) return false;
+  jpeg_create_decompress(&info);
+  jpeg_stdio_src(&info, file);
+  jpeg_read_header(&info, TRUE);
+  const bool inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
+  const int64_t shorter = std::min(info.image_width, info.image_height);
+  info.scale_num = 1;
+  info.scale_denom = 1;
+  while (smallest_side > 0 && info.scale_denom < 8 && shorter / (2 * info.scale_denom) >= smallest_side) {
+    info.scale_denom *= 2;
+  }
+  jpeg_calc_output_dimensions(&info);
+  return true;
+}
+
+bool read_rows(jpeg_decompress_struct& info, Failure& failure, uint8_t* pixels) {
+  if (setjmp(failure.place)) return false;
+  jpeg_start_decompress(&info);
+  const size_t stride = static_cast<size_t>(info.output_width) * static_cast<size_t>(info.output_components);
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW row = pixels + info.output_scanline * stride;
+    jpeg_read_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_decompress(&info);
+  return true;
+}
+
+struct Decoder {
+  explicit Decoder(const std::string& path) : file(std::fopen(path.c_str(), "rb")) {
+    info.err = jpeg_std_error(&failure.manager);
+    failure.manager.error_exit = on_error;
+    failure.manager.emit_message = on_message;
+  }
+  ~Decoder() {
+    jpeg_destroy_decompress(&info);
+    if (file) std::fclose(file);
+  }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  jpeg_decompress_struct info{};
+  Failure failure{};
+  std::FILE* file;
+};
+
+}  // namespace
+
+at::Tensor decode_jpeg(const std::string& path, int64_t smallest_side) {
+  const io::Origin origin{"read_image", path};
+  Decoder decoder(path);
+  if (!decoder.file) io::fail(origin, "cannot open the file");
+  if (!start(decoder.info, decoder.failure, decoder.file, smallest_side)) {
+    io::fail(origin, "not a whole JPEG file: ", decoder.failure.message);
+  }
+  const int64_t width = decoder.info.output_width, height = decoder.info.output_height;
+  if (int64_t{decoder.info.image_width} * decoder.info.image_height > kLargestImagePixels) {
+    io::fail(origin, "it promises ", decoder.info.image_width, " x ", decoder.info.image_height, " pixels, more than ",
+             kLargestImagePixels);
+  }
+  const int64_t channels = decoder.info.out_color_space == JCS_CMYK ? 4 : 3;
+  at::Tensor pixels = at::empty({height, width, channels}, at::kByte);
+  if (!read_rows(decoder.info, decoder.failure, pixels.mutable_data_ptr<uint8_t>())) {
+    io::fail(origin, "the JPEG data is damaged or cut short: ", decoder.failure.message);
+  }
+  if (channels == 3) return pixels;
+  // Inks are stored inverted, as Adobe does.
+  const at::Tensor inks = pixels.to(at::kFloat);
+  return (inks.slice(2, 0, 3) * inks.slice(2, 3, 4) / 255).round().to(at::kByte);
+}
+
+}  // namespace topomask

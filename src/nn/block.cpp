@@ -1,0 +1,34 @@
+#include <ATen/ATen.h>
+
+#include "topomask/nn/vit.h"
+
+namespace topomask {
+namespace {
+
+torch::nn::LayerNorm layer_norm(int64_t width) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
+}
+
+}  // namespace
+
+TransformerBlock::TransformerBlock(int64_t width, int64_t hidden, double dropout,
+                                   std::shared_ptr<MultiheadAttention> attention)
+    : dropout_(dropout),
+      attention_norm_(register_module("attention_norm", layer_norm(width))),
+      perceptron_norm_(register_module("perceptron_norm", layer_norm(width))),
+      attention_(register_module("attention", std::move(attention))),
+      expand_(register_module("expand", torch::nn::Linear(width, hidden))),
+      contract_(register_module("contract", torch::nn::Linear(hidden, width))) {}
+
+at::Tensor TransformerBlock::forward(const at::Tensor& x) {
+  const auto dropped = [this](const at::Tensor& y) { return at::dropout(y, dropout_, is_training()); };
+  const at::Tensor attended = x + dropped(attention_->forward(attention_norm_->forward(x)));
+  const at::Tensor hidden = dropped(at::gelu(expand_->forward(perceptron_norm_->forward(attended))));
+  return attended + dropped(contract_->forward(hidden));
+}
+
+at::Tensor TransformerBlock::row(const at::Tensor& x, int64_t token) {
+  return attention_->row(attention_norm_->forward(x), token);
+}
+
+}  // namespace topomask

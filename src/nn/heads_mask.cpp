@@ -1,0 +1,147 @@
+#include "nn/heads_mask.h"
+
+#include <ATen/ATen.h>
+
+#include <mutex>
+
+namespace topomask {
+namespace {
+
+/// Where the entries of several patterns over the same rows stand in their union.
+struct Union {
+  PatternPtr pattern;
+  std::vector<at::Tensor> places;  // int64 [entries] of each
+};
+
+/// row·cols + column of every entry: ascending, as patterns are ordered.
+at::Tensor keys(const SparsePattern& pattern) {
+  const at::Tensor rows = at::arange(pattern.rows(), pattern.offsets().options());
+  return rows.repeat_interleave(pattern.offsets().diff()) * pattern.cols() + pattern.columns();
+}
+
+Union unite(const std::vector<SparseMatrix>& matrices) {
+  const int64_t rows = matrices[0].pattern->rows(), cols = matrices[0].pattern->cols();
+  std::vector<at::Tensor> all;
+  for (const SparseMatrix& matrix : matrices) all.push_back(keys(*matrix.pattern));
+  const at::Tensor merged = std::get<0>(at::_unique2(at::cat(all)));  // sorted
+  const at::Tensor counts = at::bincount(merged.div(cols, "floor"), {}, rows);
+  Union result;
+  for (const at::Tensor& k : all) result.places.push_back(at::searchsorted(merged, k));
+  result.pattern = std::make_shared<SparsePattern>(rows, cols, at::constant_pad_nd(counts.cumsum(0), {1, 0}),
+                                                   merged.remainder(cols).to(at::kInt));
+  return result;
+}
+
+class HeadsMask final : public Mask {
+ public:
+  explicit HeadsMask(std::vector<MaskPtr> masks) : masks_(std::move(masks)) {}
+
+  std::string name() const override { return masks_[0]->name() + " per head"; }
+  int64_t size() const override { return masks_[0]->size(); }
+  int64_t heads() const override { return std::ssize(masks_); }
+  std::optional<at::ScalarType> dtype() const override { return masks_[0]->dtype(); }
+  std::optional<at::Device> device() const override { return masks_[0]->device(); }
+
+  std::vector<at::Tensor> parameters() const override {
+    std::vector<at::Tensor> all;
+    for (const MaskPtr& mask : masks_) {
+      const auto own = mask->parameters();
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  }
+
+  MaskCounts counts() const override {
+    const auto h = static_cast<double>(heads()), n = static_cast<double>(size());
+    MaskCounts mean;
+    double entries = 0;
+    bool sparse = true;
+    for (const MaskPtr& mask : masks_) {
+      const MaskCounts own = mask->counts();
+      mean.operator_work += own.operator_work / h;
+      mean.values_work += own.values_work / h;
+      mean.dense_work += own.dense_work / h + n * n / h;
+      sparse = sparse && own.sparse_entries;
+      entries += own.sparse_entries.value_or(0);
+    }
+    if (sparse) {
+      const std::lock_guard lock(mutex_);
+      // Patterns of one kind over one graph overlap, and no union is larger than the matrix.
+      mean.sparse_entries =
+          union_ ? static_cast<double>(union_->pattern->entries()) : std::min(entries / h * 1.5, n * n);
+      mean.values_work += *mean.sparse_entries;
+    }
+    return mean;
+  }
+
+  std::optional<SparseMatrix> sparse() const override {
+    std::vector<SparseMatrix> matrices;
+    for (const MaskPtr& mask : masks_) {
+      auto matrix = mask->sparse();
+      if (!matrix) return std::nullopt;
+      matrices.push_back(*std::move(matrix));
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (!union_) union_ = unite(matrices);
+    }
+    std::vector<at::Tensor> values;
+    for (size_t h = 0; h < matrices.size(); ++h) {
+      const at::Tensor zeros =
+          at::zeros({union_->pattern->entries()}, matrices[h].values.options().requires_grad(false));
+      values.push_back(zeros.index_copy(0, union_->places[h], matrices[h].values.reshape({-1})));
+    }
+    return SparseMatrix{union_->pattern, at::stack(values)};
+  }
+
+  at::Tensor dense() const override {
+    std::vector<at::Tensor> matrices;
+    for (const MaskPtr& mask : masks_) matrices.push_back(mask->dense());
+    return at::stack(matrices);
+  }
+
+  MaskPtr to(const at::TensorOptions& target) const override {
+    std::vector<MaskPtr> moved;
+    for (const MaskPtr& mask : masks_) moved.push_back(mask->to(target));
+    return moved == masks_ ? shared_from_this() : heads_mask(moved);
+  }
+
+  at::Tensor apply(const at::Tensor& x) const override {
+    return each(x, [](const Mask& mask, const at::Tensor& y) { return mask.apply(y); });
+  }
+  at::Tensor apply_transposed(const at::Tensor& x) const override {
+    return each(x, [](const Mask& mask, const at::Tensor& y) { return mask.apply_transposed(y); });
+  }
+
+  std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    std::vector<at::Tensor> all;
+    for (int64_t h = 0; h < heads(); ++h) {
+      const auto own = masks_[h]->parameter_gradients(head(x, h), head(grad, h));
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  }
+
+ private:
+  static at::Tensor head(const at::Tensor& x, int64_t h) { return x.narrow(1, h, 1).contiguous(); }
+
+  template <class Product>
+  at::Tensor each(const at::Tensor& x, const Product& product) const {
+    std::vector<at::Tensor> heads;
+    for (size_t h = 0; h < masks_.size(); ++h) heads.push_back(product(*masks_[h], head(x, static_cast<int64_t>(h))));
+    return at::cat(heads, 1);
+  }
+
+  std::vector<MaskPtr> masks_;
+  mutable std::mutex mutex_;
+  mutable std::optional<Union> union_;
+};
+
+}  // namespace
+
+MaskPtr heads_mask(const std::vector<MaskPtr>& masks) {
+  TORCH_INTERNAL_ASSERT(!masks.empty());
+  return masks.size() == 1 ? masks[0] : std::make_shared<HeadsMask>(masks);
+}
+
+}  // namespace topomask

@@ -1,0 +1,26 @@
+#include "nn/initialise.h"
+
+#include <ATen/ATen.h>
+
+#include "topomask/nn/parameters.h"
+
+namespace topomask {
+
+void initialise(torch::nn::Module& model, at::Generator& generator) {
+  const at::NoGradGuard no_grad;
+  for (auto& item : model.named_parameters()) {
+    const std::string& name = item.key();
+    at::Tensor& p = item.value();
+    if (parameter_kind(name, p) == ParameterKind::mask) continue;
+    if (name == "positions" || name == "cls") {
+      p.normal_(0, 0.02, generator);
+    } else if (p.dim() == 2) {
+      const double bound = std::sqrt(6.0 / static_cast<double>(p.size(0) + p.size(1)));
+      p.uniform_(-bound, bound, generator);
+    } else {
+      p.fill_(name.ends_with("norm.weight") ? 1 : 0);
+    }
+  }
+}
+
+}  // namespace topomask

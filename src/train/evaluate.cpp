@@ -1,0 +1,37 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <numeric>
+
+#include "topomask/train/train.h"
+#include "train/autocast.h"
+
+namespace topomask {
+
+Evaluation evaluate(ViT& model, const DatasetPtr& dataset, const AugmentOptions& augment, int64_t batch_size,
+                    const std::string& precision) {
+  TORCH_CHECK(batch_size >= 1, "evaluate: batch_size must be >= 1, got ", batch_size);
+  const at::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  const at::Device device = model.parameters()[0].device();
+  const AugmentOptions plain = without_mixing(augment);
+  at::Tensor loss = at::zeros({}, at::device(device)), correct = at::zeros({}, at::device(device).dtype(at::kLong));
+  for (int64_t first = 0; first < dataset->size(); first += batch_size) {
+    std::vector<int64_t> indices(static_cast<size_t>(std::min(batch_size, dataset->size() - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    const TrainBatch batch = prepare(dataset->batch(indices), plain, device, 0, 0);
+    at::Tensor logits;
+    {
+      const Autocast autocast(device.type(), precision);
+      logits = model.forward(batch.images);
+    }
+    loss += at::cross_entropy_loss(logits.to(at::kFloat), batch.labels, {}, at::Reduction::Sum);
+    correct += (logits.argmax(-1) == batch.labels).sum();
+  }
+  model.train(was_training);
+  const auto images = static_cast<double>(std::max<int64_t>(dataset->size(), 1));
+  return {.loss = loss.item<double>() / images, .accuracy = static_cast<double>(correct.item<int64_t>()) / images};
+}
+
+}  // namespace topomask

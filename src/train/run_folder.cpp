@@ -1,0 +1,82 @@
+#include "train/run_folder.h"
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+#include "graph/io/output_file.h"
+#include "topomask/config.h"
+#include "topomask/version.h"
+
+namespace topomask {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Keys that change nothing of what is computed, but where and how often it is looked at.
+const std::set<std::string> kFree{"name",
+                                  "data.path",
+                                  "data.workers",
+                                  "data.prefetch",
+                                  "train.device",
+                                  "train.pretrained",
+                                  "train.log_every",
+                                  "train.evaluate_every",
+                                  "train.checkpoint_every",
+                                  "train.evaluation_batch"};
+
+void write_text(const fs::path& path, const std::string& text) {
+  io::OutputFile file({"train", path.string()});
+  file.put(text + "\n");
+  file.commit();
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+  std::error_code error;
+  fs::create_directories(path_, error);
+  TORCH_CHECK(!error, "train: ", path_.string(), ": cannot make the folder: ", error.message());
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    if (entry.path().filename().string().find(".tmp.") != std::string::npos) fs::remove(entry.path());
+  }
+}
+
+std::optional<Checkpoint> RunFolder::resume(const RunConfig& config) const {
+  if (!fs::exists(checkpoint())) return std::nullopt;
+  Checkpoint found = load_checkpoint(checkpoint());
+  RunConfig then = parse_config(found.config, checkpoint().string() + ": "), now = config;
+  const auto before = option_fields(then), after = option_fields(now);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (kFree.contains(before[i].key)) continue;
+    TORCH_CHECK(option_text(before[i]) == option_text(after[i]), "train: ", checkpoint().string(),
+                ": it is of a run with ", before[i].key, " = ", option_text(before[i]), ", and this one has ",
+                option_text(after[i]), "; train it in another folder");
+  }
+  return found;
+}
+
+void RunFolder::write_config(const RunConfig& config) const {
+  write_text(path_ / "config.json", to_json(config));
+}
+
+void RunFolder::write_summary(const RunConfig& config, const TrainResult& result) const {
+  nlohmann::ordered_json summary{{"name", config.name},
+                                 {"variant", config.model.variant},
+                                 {"seed", config.train.seed},
+                                 {"accuracy", nlohmann::ordered_json::object()},
+                                 {"loss", nlohmann::ordered_json::object()},
+                                 {"parameters", result.parameters},
+                                 {"steps", result.steps},
+                                 {"seconds", result.seconds},
+                                 {"step_ms", result.median_step_ms},
+                                 {"peak_memory_mb", result.peak_memory_mb},
+                                 {"version", TOPOMASK_VERSION}};
+  for (const auto& [split, evaluation] : result.evaluations) {
+    summary["accuracy"][split] = evaluation.accuracy;
+    summary["loss"][split] = evaluation.loss;
+  }
+  write_text(path_ / "summary.json", summary.dump(2));
+}
+
+}  // namespace topomask

@@ -1,0 +1,137 @@
+// Training, evaluation, prediction and the report, as a user would call them, on a model of seconds.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "process.h"
+#include "topomask/data/image.h"
+
+using namespace topomask;
+using namespace topomask::testing;
+
+namespace {
+
+const std::string kTiny =
+    " --quiet --json --data.image_size 16 --data.synthetic_train 32 --data.synthetic_test 16 --model.width 8 "
+    "--model.depth 2"
+    " --model.heads 2 --model.hops 4 --model.walkers 4 --train.steps 4 --train.batch_size 8 --train.log_every 1"
+    " --train.evaluate_every 2 --train.device cpu";
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// The runs that the tests below share: three variants, one of them with two seeds.
+const std::filesystem::path& trained_runs() {
+  static const TemporaryFolder* folder = [] {
+    auto* made = new TemporaryFolder;  // goes away when the program ends, below
+    std::atexit([] { std::filesystem::remove_all(trained_runs()); });
+    for (const auto& [name, options] : {std::pair<std::string, std::string>{"grf-0", "--model.variant grf"},
+                                        {"grf-1", "--model.variant grf --train.seed 1"},
+                                        {"linear-0", "--model.variant linear --model.cls_token false"},
+                                        {"linear-1", "--model.variant linear --model.cls_token false --train.seed 1"},
+                                        {"toeplitz-0", "--model.variant toeplitz"}}) {
+      const Finished finished = tool("train --out " + made->path().string() + "/" + name + " " + options + kTiny);
+      EXPECT_EQ(finished.status, 0) << finished.err;
+    }
+    return made;
+  }();
+  return folder->path();
+}
+
+std::string run_folder(const std::string& name) {
+  return (trained_runs() / name).string();
+}
+
+std::string browser() {
+  for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
+    if (run_command(std::string("command -v ") + name).status == 0) return name;
+  }
+  return "";
+}
+
+/// What stands between a section's tags.
+std::string section(const std::string& page, const std::string& id) {
+  const size_t start = page.find("<section id=\"" + id + "\">"), end = page.find("</section>", start);
+  return start == std::string::npos || end == std::string::npos ? "" : page.substr(start, end - start);
+}
+
+}  // namespace
+
+TEST(Runs, TrainingGoesOnWhereItWasStoppedAndLeavesItsFiles) {
+  const std::string folder = run_folder("grf-0");
+  for (const char* file : {"config.json", "metrics.jsonl", "checkpoint.pt", "summary.json"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder + "/" + file)) << file;
+  }
+  const Finished again = tool("train --out " + folder + " --model.variant grf" + kTiny);
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out)["resumed_from"], 4);
+  const Finished other = tool("train --out " + folder + " --model.variant linear" + kTiny);
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(has(other.err, "model.variant")) << other.err;
+}
+
+TEST(Runs, EvaluationAgreesWithTraining) {
+  const Finished finished = tool("eval " + run_folder("grf-0") + " --per-class --json");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const auto result = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(result["images"], 16);
+  EXPECT_EQ(result["classes"].size(), 4);
+  const auto summary = nlohmann::json::parse(read_file(run_folder("grf-0") + "/summary.json"));
+  EXPECT_EQ(result["accuracy"], summary["accuracy"]["test"]);
+}
+
+TEST(Runs, PredictionNamesClassesAndDraws) {
+  const TemporaryFolder folder;
+  write_png(folder / "a.png", at::randint(256, {3, 20, 30}).to(at::kByte));
+  for (const char* run : {"grf-0", "linear-0"}) {
+    const Finished finished =
+        tool("predict " + run_folder(run) + " " + folder / "a.png" + " --top 2 --json --picture " + folder / "p.png");
+    ASSERT_EQ(finished.status, 0) << finished.err;
+    const auto result = nlohmann::json::parse(finished.out);
+    ASSERT_EQ(result.size(), 2);
+    EXPECT_GE(result[0]["probability"], result[1]["probability"]);
+    EXPECT_GT(read_image(folder / "p.png").size(2), 3 * 16);
+  }
+  const Finished missing = tool("predict " + run_folder("grf-0") + " nowhere.png");
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_TRUE(has(missing.err, "nowhere.png: cannot open the file"));
+}
+
+TEST(Report, HoldsEverythingAndAsksForNothing) {
+  const TemporaryFolder folder;
+  const Finished finished = tool("report " + trained_runs().string() + " --out " + folder / "r.html");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(has(finished.out, "within noise") || has(finished.out, "beyond noise")) << finished.out;
+  const std::string page = read_file(folder / "r.html");
+  for (const char* id : {"accuracy", "curves", "cost", "modulation"}) EXPECT_TRUE(has(section(page, id), "<svg")) << id;
+  for (const char* id : {"masks", "attention"}) EXPECT_TRUE(has(section(page, id), "data:image/png")) << id;
+  EXPECT_TRUE(has(section(page, "accuracy"), "±"));  // spread over two seeds
+  EXPECT_FALSE(has(page, "http:") || has(page, "https:") || has(page, "url(") || has(page, "<script"));
+  EXPECT_TRUE(has(page, "default-src 'none'"));
+  const auto json = nlohmann::json::parse(
+      tool("report " + run_folder("grf-0") + " --json --no-pictures --out " + folder / "s.html").out);
+  EXPECT_EQ(json["groups"][0]["variant"], "grf");
+}
+
+TEST(Report, ShowsInABrowser) {
+  const std::string chromium = browser();
+  if (chromium.empty()) GTEST_SKIP() << "needs chromium on the PATH (Debian: apt-get install chromium)";
+  const TemporaryFolder folder;
+  ASSERT_EQ(tool("report " + trained_runs().string() + " --out " + folder / "r.html").status, 0);
+  const std::string call = "cd " + folder.path().string() + " && HOME=" + folder.path().string() + " timeout 120 " +
+                           chromium +
+                           " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars "
+                           "--window-size=400,3000 ";
+  const Finished dom = run_command(call + "--dump-dom file://" + folder / "r.html");
+  ASSERT_EQ(dom.status, 0) << dom.err;
+  for (const char* id : {"accuracy", "curves", "cost", "masks", "modulation", "attention"}) {
+    EXPECT_GT(section(dom.out, id).size(), 500) << id;
+  }
+  const Finished shot = run_command(call + "--screenshot=" + folder / "r.png" + " file://" + folder / "r.html");
+  ASSERT_EQ(shot.status, 0) << shot.err;
+  const at::Tensor picture = read_image(folder / "r.png").to(at::kFloat);
+  // Something is drawn all the way down: no band of the page is blank.
+  for (const at::Tensor& band : picture.chunk(6, 1)) EXPECT_GT(band.std().item<double>(), 4);
+}

@@ -1,0 +1,123 @@
+#include <cstdio>
+// jpeglib.h wants stdio.h before it.
+#include <jpeglib.h>
+
+#include "files.h"
+#include "support/compare.h"
+#include "topomask/data/image.h"
+
+using namespace topomask;
+using namespace topomask::testing;
+
+namespace {
+
+/// [H, W, 1 or 3] as a JPEG file's bytes.
+std::string jpeg(const at::Tensor& pixels) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* buffer = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &buffer, &size);
+  info.image_height = static_cast<unsigned>(pixels.size(0));
+  info.image_width = static_cast<unsigned>(pixels.size(1));
+  info.input_components = static_cast<int>(pixels.size(2));
+  info.in_color_space = pixels.size(2) == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 95, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    JSAMPROW row = pixels[info.next_scanline].mutable_data_ptr<uint8_t>();
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string bytes(reinterpret_cast<char*>(buffer), size);
+  jpeg_destroy_compress(&info);
+  std::free(buffer);
+  return bytes;
+}
+
+/// A smooth picture, so that JPEG is nearly faithful.
+at::Tensor ramp(int64_t height, int64_t width) {
+  const at::Tensor y = at::linspace(0, 200, height).view({1, -1, 1}), x = at::linspace(0, 50, width).view({1, 1, -1});
+  return (y + x).expand({3, height, width}).to(at::kByte).contiguous();
+}
+
+}  // namespace
+
+TEST(Images, PngKeepsEveryByte) {
+  const TemporaryFolder folder;
+  const at::Tensor image = at::randint(256, {3, 13, 7}).to(at::kByte);
+  write_png(folder / "a.png", image);
+  EXPECT_TRUE(read_image(folder / "a.png").equal(image));
+}
+
+TEST(Images, JpegIsReadInColourAndGrey) {
+  const TemporaryFolder folder;
+  const at::Tensor image = ramp(37, 63);
+  write_file(folder / "a.jpg", jpeg(image.permute({1, 2, 0}).contiguous()));
+  write_file(folder / "grey.jpg", jpeg(image[0].unsqueeze(-1).contiguous()));
+  for (const char* name : {"a.jpg", "grey.jpg"}) {
+    const at::Tensor read = read_image(folder / name);
+    EXPECT_EQ(read.sizes(), at::IntArrayRef({3, 37, 63}));
+    EXPECT_LT((read.to(at::kInt) - image.to(at::kInt)).abs().max().item<int>(), 6);
+  }
+}
+
+TEST(Images, LargeJpegsAreDecodedSmaller) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.jpg", jpeg(ramp(256, 320).permute({1, 2, 0}).contiguous()));
+  EXPECT_EQ(read_image(folder / "a.jpg", 60).sizes(), at::IntArrayRef({3, 64, 80}));
+  EXPECT_EQ(read_image(folder / "a.jpg", 64).sizes(), at::IntArrayRef({3, 64, 80}));
+  EXPECT_EQ(read_image(folder / "a.jpg", 65).sizes(), at::IntArrayRef({3, 128, 160}));
+}
+
+TEST(Images, DamagedFilesAreErrorsThatNameThem) {
+  const TemporaryFolder folder;
+  const std::string whole_jpeg = jpeg(at::randint(256, {64, 64, 3}).to(at::kByte)),
+                    whole_png = encode_png(ramp(64, 64));
+  const auto expect = [&](const std::string& bytes, const char* text) {
+    write_file(folder / "a", bytes);
+    EXPECT_ERROR(read_image(folder / "a"), text);
+    EXPECT_ERROR(read_image(folder / "a"), (folder / "a").c_str());
+  };
+  expect("", "the file is empty");
+  expect("GIF89a", "expected a JPEG or PNG file, but it starts as neither");
+  expect(whole_jpeg.substr(0, whole_jpeg.size() / 2), "the JPEG data is damaged or cut short: Premature end");
+  expect(whole_jpeg.substr(0, 30), "not a whole JPEG file");
+  expect(whole_png.substr(0, whole_png.size() / 2), "the PNG data is damaged or cut short");
+  expect(whole_png.substr(0, 20), "not a whole PNG file");
+  std::string huge = whole_png;  // 2³¹−1 pixels wide and high, by its header; the check sum is seen to first
+  huge.replace(16, 8, "\x7f\xff\xff\xff\x7f\xff\xff\xff");
+  expect(huge, "PNG");
+  EXPECT_ERROR(read_image(folder / "nowhere.png"), "cannot open the file");
+}
+
+TEST(Images, ResizingKeepsTheMiddle) {
+  at::Tensor wide = at::zeros({3, 8, 24}, at::kByte);
+  wide.slice(2, 8, 16).fill_(200);
+  EXPECT_TRUE(resize_image(wide, 8).equal(at::full({3, 8, 8}, 200, at::kByte)));
+  EXPECT_EQ(resize_image(wide, 5).sizes(), at::IntArrayRef({3, 5, 5}));
+  EXPECT_EQ(resize_image(wide.transpose(1, 2), 31).sizes(), at::IntArrayRef({3, 31, 31}));
+  EXPECT_ERROR(resize_image(wide[0], 8), "image must be [C, H, W] and not empty, got Byte[8, 24]");
+  EXPECT_ERROR(resize_image(wide, 0), "size must be positive, got 0");
+}
+
+TEST(Images, ColoursRunFromDarkToBrightAndGreyIsForNothing) {
+  const at::Tensor colours = colour_map(at::tensor({0.0, 1.0, 2.0, std::nan("")}, at::kDouble).view({1, 4}));
+  EXPECT_EQ(colours.sizes(), at::IntArrayRef({3, 1, 4}));
+  EXPECT_TRUE(colours.select(2, 0).flatten().equal(at::tensor({28, 5, 60}, at::kByte)));
+  EXPECT_TRUE(colours.select(2, 1).flatten().equal(at::tensor({250, 230, 40}, at::kByte)));
+  EXPECT_TRUE(colours.select(2, 2).equal(colours.select(2, 1)));
+  EXPECT_TRUE(colours.select(2, 3).flatten().equal(at::full({3}, 125, at::kByte)));
+  EXPECT_ERROR(colour_map(at::zeros({3})), "values must be [H, W], got Float[3]");
+}
+
+TEST(Images, PanelsStandSideBySide) {
+  const at::Tensor panel = at::full({3, 4, 5}, 7, at::kByte);
+  EXPECT_EQ(panels({panel, panel, panel}, 2, 3).sizes(), at::IntArrayRef({3, 2 * (12 + 6) + 6, 2 * (15 + 6) + 6}));
+  EXPECT_ERROR(panels({}, 1, 1), "panels: images, across and scale must not be empty or zero");
+  EXPECT_ERROR(panels({panel, panel[0].unsqueeze(0)}, 1, 1), "images must be of one shape");
+  EXPECT_ERROR(encode_png(at::zeros({3, 0, 5}, at::kByte)), "image must be uint8 [3, H, W] and not empty");
+}

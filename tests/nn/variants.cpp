@@ -1,0 +1,194 @@
+#include "topomask/nn/variants.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "support/compare.h"
+#include "topomask/nn/vit.h"
+#include "train/autocast.h"
+
+namespace topomask {
+namespace {
+
+ViTOptions small(const std::string& variant) {
+  ViTOptions options;
+  options.image_size = 10;
+  options.channels = 1;
+  options.classes = 3;
+  options.patch_size = 2;
+  options.width = 12;
+  options.depth = 2;
+  options.heads = 3;
+  options.dropout = 0;
+  options.variant = variant;
+  options.walkers = 6;
+  options.halting_probability = 0.3;
+  options.hops = 4;
+  return options;
+}
+
+at::Tensor images(const ViTOptions& o, int64_t batch = 2) {
+  at::manual_seed(1);
+  return at::randn({batch, o.channels, o.image_size, o.image_size});
+}
+
+class Variants : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, Variants, ::testing::ValuesIn(variant_names()),
+                         [](const auto& test) { return test.param; });
+
+TEST(Variant, EveryOneOfThePaperIsThere) {
+  EXPECT_EQ(variant_names(), (std::vector<std::string>{"ad_hoc", "centrality", "diffusion", "exact", "free", "grf",
+                                                       "linear", "softmax", "softmax_grf", "spe", "toeplitz"}));
+}
+
+TEST_P(Variants, GivesLogitsAndAGradientToEveryParameter) {
+  for (const bool cls : {true, false}) {
+    ViTOptions options = small(GetParam());
+    options.cls_token = cls;
+    ViT model(options, 5);
+    const at::Tensor logits = model.forward(images(options));
+    ASSERT_EQ(logits.sizes(), (at::IntArrayRef{2, 3}));
+    EXPECT_TRUE(logits.isfinite().all().item<bool>());
+    at::cross_entropy_loss(logits, at::tensor({0, 2}, at::kLong)).backward();
+    for (const auto& item : model.named_parameters()) {
+      ASSERT_TRUE(item.value().grad().defined()) << item.key();
+      EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
+      // Of the last layer only CLS is looked at, whose row of the mask is 1.
+      if (cls && item.key().starts_with("block1.attention.variant.mask.")) continue;
+      EXPECT_GT(item.value().grad().abs().sum().item<double>(), 0) << item.key() << (cls ? "" : ", no CLS");
+    }
+  }
+}
+
+TEST_P(Variants, AttentionRowsAreThoseOfTheDenseMatrix) {
+  const ViTOptions options = small(GetParam());
+  ViT model(options, 5);
+  const at::Tensor x = images(options);
+  const at::Tensor rows = model.attention_rows(x, 3);
+  ASSERT_EQ(rows.sizes(), (at::IntArrayRef{2, 2, 3, 26}));
+  EXPECT_TRUE(at::allclose(rows.sum(-1), at::ones({2, 2, 3}), 1e-4, 1e-4));
+}
+
+TEST_P(Variants, MasksCoverEveryTokenOfEveryLayer) {
+  const ViTOptions options = small(GetParam());
+  ViT model(options, 5);
+  const bool masked = GetParam() != "softmax" && GetParam() != "linear";
+  const auto masks = model.masks();
+  ASSERT_EQ(masks.size(), masked ? 2 : 0);
+  for (const MaskPtr& mask : masks) {
+    EXPECT_EQ(mask->size(), 26);
+    EXPECT_EQ(mask->heads(), 3);
+    EXPECT_TRUE(at::equal(mask->dense().select(-2, 0), at::ones({3, 26})));  // CLS sees all
+  }
+}
+
+TEST_P(Variants, TheSameSeedIsTheSameModel) {
+  const ViTOptions options = small(GetParam());
+  const at::Tensor x = images(options);
+  EXPECT_TRUE(at::equal(ViT(options, 5).forward(x), ViT(options, 5).forward(x)));
+  EXPECT_FALSE(at::equal(ViT(options, 5).forward(x), ViT(options, 6).forward(x)));
+}
+
+TEST_P(Variants, AreTheSameAfterAnInPlaceChangeOfParametersAsMadeWithThem) {
+  const ViTOptions options = small(GetParam());
+  const at::Tensor x = images(options);
+  ViT changed(options, 5), fresh(options, 5);
+  const at::NoGradGuard no_grad;
+  changed.forward(x);  // masks are made, and kept
+  for (ViT* model : {&changed, &fresh}) {
+    for (at::Tensor& p : model->parameters()) p.mul_(1.25);
+  }
+  EXPECT_TRUE(at::equal(changed.forward(x), fresh.forward(x)));
+}
+
+TEST_P(Variants, TakeBfloat16ByAutocast) {
+  const ViTOptions options = small(GetParam());
+  ViT model(options, 5);
+  const at::Tensor x = images(options), exact = model.forward(x);
+  at::Tensor logits;
+  {
+    const Autocast autocast(at::kCPU, "bfloat16");
+    logits = model.forward(x);
+  }
+  EXPECT_TRUE(at::allclose(logits.to(at::kFloat), exact, 0.1, 0.1)) << logits << exact;
+  logits.sum().backward();
+}
+
+TEST(Variant, GrfIsDenseAttentionUnderItsMask) {
+  for (const bool per_head : {true, false}) {
+    ViTOptions options = small("grf");
+    options.depth = 1;
+    options.per_head_walks = per_head;
+    ViT model(options, 3);
+    const auto modules = model.named_modules("", /*include_self=*/false);
+    auto variant = std::dynamic_pointer_cast<AttentionVariant>(modules["block0.attention.variant"]);
+    ASSERT_TRUE(variant);
+    const at::Tensor q = at::randn({2, 3, 26, 4}), k = at::randn_like(q), v = at::randn_like(q);
+    const at::Tensor scores = at::matmul(q.relu() + 1e-3, (k.relu() + 1e-3).mT()) * variant->mask()->dense();
+    const at::Tensor expected = at::matmul(scores, v) / scores.sum(-1, true);
+    EXPECT_TRUE(at::allclose(variant->forward(q, k, v), expected, 1e-4, 1e-5));
+  }
+}
+
+TEST(Variant, WalksDifferBetweenLayersAndHeadsWhereAsked) {
+  ViTOptions options = small("grf");
+  options.cls_token = false;
+  const auto dense = [&](bool per_layer, bool per_head) {
+    options.per_layer_walks = per_layer;
+    options.per_head_walks = per_head;
+    ViT model(options, 3);
+    const auto masks = model.masks();
+    return at::stack({masks[0]->dense(), masks[1]->dense()}).detach();
+  };
+  const at::Tensor all = dense(true, true), layers = dense(true, false), heads = dense(false, true),
+                   one = dense(false, false);
+  EXPECT_FALSE(at::allclose(all[0][0], all[0][1]));
+  EXPECT_FALSE(at::allclose(all[0], all[1]));
+  EXPECT_TRUE(at::allclose(layers[0][0], layers[0][1]));
+  EXPECT_FALSE(at::allclose(layers[0], layers[1]));
+  EXPECT_FALSE(at::allclose(heads[0][0], heads[0][1]));
+  EXPECT_TRUE(at::allclose(heads[0], heads[1]));
+  EXPECT_TRUE(at::allclose(one[0][0], one[1][2]));
+}
+
+TEST(Variant, ModulationBeginsAsAnExponential) {
+  for (const std::string variant : {"grf", "ad_hoc", "exact", "softmax_grf"}) {
+    const at::Tensor f = ViT(small(variant)).modulation();
+    ASSERT_EQ(f.sizes(), (at::IntArrayRef{2, 3, 5}));
+    EXPECT_TRUE(at::allclose(f[1][2], at::exp(at::arange(5) * -0.01)));
+  }
+  EXPECT_FALSE(ViT(small("toeplitz")).modulation().defined());
+  EXPECT_FALSE(ViT(small("softmax")).modulation().defined());
+}
+
+TEST(Variant, FeaturesAreTakenByName) {
+  for (const std::string features : {"relu", "elu1", "favor"}) {
+    ViTOptions options = small("grf");
+    options.features = features;
+    ViT model(options);
+    EXPECT_TRUE(model.forward(images(options)).isfinite().all().item<bool>()) << features;
+  }
+}
+
+TEST(Variant, WrongOptionsAreRefused) {
+  const auto with = [](auto change) {
+    ViTOptions options = small("grf");
+    change(options);
+    ViT model(options);
+  };
+  EXPECT_ERROR(with([](auto& o) { o.variant = "soft"; }), "toeplitz, got soft");
+  EXPECT_ERROR(with([](auto& o) { o.features = "tanh"; }), "features must be relu, elu1 or favor, got tanh");
+  EXPECT_ERROR(with([](auto& o) { o.sampler = "best"; }), "antithetic_repelling, got best");
+  EXPECT_ERROR(with([](auto& o) { o.patch_size = 3; }), "patch_size must divide image_size 10, got 3");
+  EXPECT_ERROR(with([](auto& o) { o.heads = 5; }), "heads must divide width 12, got 5");
+  EXPECT_ERROR(with([](auto& o) { o.dropout = 1; }), "dropout must be in [0, 1), got 1");
+  EXPECT_ERROR(with([](auto& o) { o.mlp_ratio = 0; }), "mlp_ratio must be > 0, got 0");
+  EXPECT_ERROR(with([](auto& o) { o.hops = -1; }), "hops must be >= 0, got -1");
+  EXPECT_ERROR(with([](auto& o) { o.depth = -1; }), "depth must be >= 0, got -1");
+  EXPECT_ERROR(with([](auto& o) { o.classes = 0; }), "classes must be >= 1, got 0");
+  EXPECT_ERROR(with([](auto& o) { o.variant = "diffusion", o.diffusion_time = 0; }),
+               "diffusion_time must be > 0, got 0");
+}
+
+}  // namespace
+}  // namespace topomask

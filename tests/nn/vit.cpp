@@ -1,0 +1,116 @@
+#include "topomask/nn/vit.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "nn/heads_mask.h"
+#include "support/compare.h"
+#include "support/mask_contract.h"
+#include "topomask/masks.h"
+#include "topomask/nn/parameters.h"
+#include "topomask/power_series.h"
+
+namespace topomask {
+namespace {
+
+TEST(ViT, PresetsHaveTheSizesOfTheirNames) {
+  ViTOptions base = ViTOptions::preset("base");
+  EXPECT_EQ(base.width, 768);
+  EXPECT_EQ(base.depth, 12);
+  EXPECT_EQ(base.heads, 12);
+  EXPECT_EQ(base.patch_size, 16);
+  EXPECT_EQ(base.walkers, 100);
+  base.image_size = 224;
+  EXPECT_EQ(base.tokens(), 197);
+  EXPECT_EQ(preset_names(), (std::vector<std::string>{"base", "pico", "small", "tiny"}));
+  EXPECT_ERROR(ViTOptions::preset("huge"), "name must be one of base, pico, small, tiny, got huge");
+}
+
+TEST(ViT, BaseHasAsManyParametersAsThePaper) {
+  ViTOptions options = ViTOptions::preset("base");
+  options.image_size = 224;
+  options.channels = 3;
+  options.classes = 1000;
+  options.variant = "softmax";
+  EXPECT_EQ(ViT(options).parameter_count(), 86567656);
+}
+
+TEST(ViT, ImagesOfAnotherShapeAreRefused) {
+  ViTOptions options = ViTOptions::preset("pico");
+  options.image_size = 8;
+  options.channels = 1;
+  options.classes = 2;
+  options.variant = "linear";
+  ViT model(options);
+  EXPECT_ERROR(model.forward(at::zeros({2, 3, 8, 8})), "images must be Float [B, 1, 8, 8], got Float[2, 3, 8, 8]");
+  EXPECT_ERROR(model.attention_rows(at::zeros({2, 1, 8, 8}), 5), "token must be in [0, 5), got 5");
+  EXPECT_EQ(model.forward(at::zeros({0, 1, 8, 8})).sizes(), (at::IntArrayRef{0, 2}));
+}
+
+TEST(ViT, PatchesAreNodesInRowMajorOrder) {
+  ViTOptions options = ViTOptions::preset("pico");
+  options.image_size = 6;
+  options.patch_size = 2;
+  options.channels = 2;
+  options.classes = 2;
+  options.depth = 1;
+  options.variant = "linear";
+  options.dropout = 0;
+  ViT model(options);
+  const at::NoGradGuard no_grad;
+  // A change of patch (1, 2), node 5, shows in the rows of no other token's query: look at who is attended to.
+  at::Tensor image = at::zeros({1, 2, 6, 6});
+  const at::Tensor before = model.attention_rows(image, 0).squeeze();
+  image.narrow(2, 2, 2).narrow(3, 4, 2).fill_(3);
+  const at::Tensor change = (model.attention_rows(image, 0).squeeze() - before).abs().sum(0);
+  EXPECT_EQ(change.argmax().item<int64_t>(), 6);  // CLS is token 0
+}
+
+TEST(ViT, DropoutActsInTrainingOnly) {
+  ViTOptions options = ViTOptions::preset("pico");
+  options.image_size = 8;
+  options.channels = 1;
+  options.classes = 2;
+  options.variant = "softmax";
+  options.dropout = 0.5;
+  ViT model(options);
+  const at::Tensor x = at::randn({2, 1, 8, 8});
+  EXPECT_FALSE(at::equal(model.forward(x), model.forward(x)));
+  model.eval();
+  EXPECT_TRUE(at::equal(model.forward(x), model.forward(x)));
+}
+
+TEST(ViT, ParametersAreOfThreeKinds) {
+  const at::Tensor matrix = at::zeros({2, 3}), vector = at::zeros({3});
+  EXPECT_EQ(parameter_kind("block0.expand.weight", matrix), ParameterKind::matrix);
+  EXPECT_EQ(parameter_kind("block0.expand.bias", vector), ParameterKind::vector);
+  EXPECT_EQ(parameter_kind("positions", matrix), ParameterKind::vector);
+  EXPECT_EQ(parameter_kind("block0.attention.variant.mask.f", matrix), ParameterKind::mask);
+}
+
+TEST(MultiheadAttention, TakesAnyMaskAndLearnsItsParameters) {
+  const at::Tensor alpha = at::tensor({1.0F, 0.5F}).requires_grad_();
+  const auto source = std::make_shared<GivenMask>(power_series_mask(Graph::path(5).normalised(), alpha), 1);
+  MultiheadAttention attention(8, 2, std::make_shared<KernelAttention>(source, FeatureMap::elu()));
+  const at::Tensor out = attention.forward(at::randn({3, 6, 8}));
+  ASSERT_EQ(out.sizes(), (at::IntArrayRef{3, 6, 8}));
+  out.square().sum().backward();
+  EXPECT_GT(alpha.grad().abs().sum().item<double>(), 0);
+  EXPECT_TRUE(attention.named_parameters().contains("variant.mask.0"));
+  EXPECT_ERROR(GivenMask(nullptr), "GivenMask: mask must be given, got none");
+  EXPECT_ERROR(MultiheadAttention(8, 3, std::make_shared<SoftmaxAttention>()), "heads must divide width 8, got 3");
+}
+
+TEST(HeadsMask, IsEachMaskInItsHead) {
+  const Graph graph = Graph::grid({3, 4}).normalised().to(at::kDouble);
+  const at::Tensor w = graph.matrix().dense(), eye = at::eye(12, at::kDouble);
+  const at::Tensor near = at::tensor({1.0, 0.5}, at::kDouble).requires_grad_();
+  const at::Tensor far = at::tensor({0.7, -0.2, 0.3}, at::kDouble).requires_grad_();
+  const MaskPtr both = heads_mask({power_series_mask(graph, near), power_series_mask(graph, far)});
+  const at::Tensor reference =
+      at::stack({near[0] * eye + near[1] * w, far[0] * eye + far[1] * w + far[2] * at::matmul(w, w)});
+  testing::expect_mask_is(both, reference);
+}
+
+}  // namespace
+}  // namespace topomask
