@@ -93,11 +93,24 @@ def markdown(results, reference="sparse"):
     return "\n".join(lines) + "\n"
 
 
-def write_docs(path, name, data):
-    """Replaces the part of a page between `<!-- bench:NAME -->` and `<!-- end -->` by the suite's tables."""
+def markdown_tables(results, tables):
+    """Tables as Markdown, each under its title, after a line on the machine."""
+    context = results.context
+    lines = [f"{context.get('cpu', 'unknown cpu')}, {context['threads']} threads, torch {context['torch']}, version {context['git']}, {context['date'][:10]}."]
+    for title, (head, *rows) in tables.items():
+        lines += ["", f"**{title}**", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+        lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def write_docs(folder, name, data):
+    """Replaces the part of the suite's page between `<!-- bench:NAME -->` and `<!-- end -->` by its tables."""
+    path, results = folder / DOCS[name], Results(data)
     head, rest = path.read_text().split(f"<!-- bench:{name} -->\n", 1)
     tail = rest.split("<!-- end -->", 1)[1]
-    path.write_text(f"{head}<!-- bench:{name} -->\n{markdown(Results(data))}<!-- end -->{tail}")
+    tables = {**TABLES, "masks": masks_tables}
+    text = markdown_tables(results, tables[name](results)) if name in tables else markdown(results)
+    path.write_text(f"{head}<!-- bench:{name} -->\n{text}<!-- end -->{tail}")
 
 
 class Bars:
@@ -113,6 +126,12 @@ class Bars:
         good = value >= wanted if at_least else value <= wanted
         self.passed &= good
         self.rows.append([what, f"{value:.3g}", f"{'≥' if at_least else '≤'} {wanted:g}", "pass" if good else "FAIL"])
+
+
+    def note(self, what, value):
+        """A figure beside the bars, held against nothing."""
+        if value is not None:
+            self.rows.append([what, f"{value:.3g}", "", ""])
 
 
 def ratio(above, below):
@@ -134,6 +153,7 @@ def attention_bars(results):
     bars.check(f"N = {n}: torch_algorithm1 / features, forward", ratio(time("torch_algorithm1"), time("features")), 4, True)
     bars.check(f"N = {n}: sparse, forward_backward / forward", ratio(time("sparse", "forward_backward"), time("sparse")), 4, False)
     bars.check(f"sparse, slope of time, N = {n} to {far}", slope(time("sparse"), time("sparse", nodes=far), far / n), 1.05, False)
+    bars.note("  the same of one pass over q, k, v and the output", slope(time("stream"), time("stream", nodes=far), far / n))
     peaks = [results.peak(mask, nodes, "sparse", "forward") for nodes in (n, far)]
     bars.check(f"sparse, slope of peak_bytes, N = {n} to {far}", slope(*peaks, far / n), 1.05, False)
     # The call, its plan and the clock all take microseconds here: the margin is for noise.
@@ -153,6 +173,8 @@ def grf_bars(results, bars):
     bars.check(f"grf_n4, N = {n}: torch_algorithm1 / features, forward", ratio(*times), 8, True)
     times = [results.time("grf_n4", nodes, "sparse", "forward") for nodes in (near, far)]
     bars.check(f"grf_n4, sparse, slope of time, N = {near} to {far}", slope(*times, far / near), 1.05, False)
+    times = [results.time("grf_n4", nodes, "stream", "forward") for nodes in (near, far)]
+    bars.note("  the same of one pass over q, k, v and the output", slope(*times, far / near))
     # Inputs and cotangent live before the call.
     peak = results.peak("grf_n4", far, "sparse_learned", "forward_backward")
     bars.check(f"grf_n4, N = {far}: GiB, forward_backward with gradient to f", peak and (peak + 4 * far * 64 * 4) / 2**30, 6, False)
@@ -202,6 +224,43 @@ def walks_bars(results):
     return bars
 
 
+def crossover(times):
+    """N from which on the structured route wins, from [(N, structured, dense)] ascending: interpolated in logarithms."""
+    wins = [(n, math.log(dense / structured)) for n, structured, dense in times]
+    if wins[-1][1] <= 0:
+        return f"> {wins[-1][0]}"
+    last_loss = max((i for i, (_, gain) in enumerate(wins) if gain <= 0), default=None)
+    if last_loss is None:
+        return f"< {wins[0][0]}"
+    (n0, g0), (n1, g1) = wins[last_loss], wins[last_loss + 1]
+    return f"{n0 * (n1 / n0) ** (-g0 / (g1 - g0)):.0f}"
+
+
+def crossover_table(results):
+    """A row per family: dense over structured attention by N, and where they cross."""
+    pairs = {}
+    for (mask, nodes, variant, kind), item in results.cases.items():
+        if kind != "forward" or not variant.endswith("_attention") or variant == "dense_attention":
+            continue
+        dense = results.time(mask, nodes, "dense_attention", kind)
+        if dense:
+            pairs.setdefault((mask, variant.removesuffix("_attention")), []).append((nodes, item["real_time"], dense))
+    if not pairs:
+        return []
+    sizes = sorted({nodes for times in pairs.values() for nodes, *_ in times})
+    rows = [["family", "route", *(f"N = {n}" for n in sizes), "crossover"]]
+    for (mask, route), times in pairs.items():
+        times.sort()
+        by_size = {n: f"{structured:.3g} / {dense:.3g}" for n, structured, dense in times}
+        rows.append([mask, route, *(by_size.get(n, "–") for n in sizes), crossover(times)])
+    return rows
+
+
+def masks_tables(results):
+    rows = crossover_table(results)
+    return {"attention, ms, structured / dense, and the N from which on the structured route wins": rows} if rows else {}
+
+
 def masks_bars(results):
     """A row per family and N with the time of every variant, and what is promised of them."""
     variants = results.column(2)
@@ -211,6 +270,9 @@ def masks_bars(results):
         rows.append([f"{mask} {nodes} {kind}", *(f"{time:.3g}" if time else "–" for time in times)])
     print("ms")
     print_table(rows)
+    for title, table in masks_tables(results).items():
+        print(title)
+        print_table(table)
     bars, tree, near, far = Bars(), "forest_exponential", 8192, 82115
     dense, product, copy = (results.time(tree, nodes, variant, "forward") for nodes, variant in
                             ((near, "dense_matmul"), (far, "matmul"), (far, "copy")))
@@ -218,12 +280,47 @@ def masks_bars(results):
     bars.check(f"{tree}, N = {far}: matmul / copy", ratio(product, copy), 4, False)
     times = [results.time("forest_table", nodes, "matmul", "forward") for nodes in (4096, 1048576)]
     bars.check("forest_table, slope of time, N = 4096 to 1048576", slope(*times, 256), 1.2, False)
-    times = [results.time("toeplitz", 4096, variant, "forward") for variant in ("dense_attention", "attention")]
+    times = [results.time("toeplitz", 4096, variant, "forward") for variant in ("dense_attention", "operator_attention")]
     bars.check("toeplitz, 64×64: dense_attention / attention", ratio(*times), 5, True)
     for nodes in (4096, 16384, 65536, 262144):
         times = [results.time("diffusion", nodes, variant, "forward") for variant in ("matmul", "sparse_products")]
         bars.check(f"diffusion, N = {nodes}: matmul / its sparse products", ratio(*times), 1.5, False)
     return bars
+
+
+def pareto(points):
+    """The names whose (time, error) no other one beats in both."""
+    return {name for name, (time, error) in points.items()
+            if not any(t <= time and e <= error and (t, e) != (time, error) for t, e in points.values())}
+
+
+def frontier_tables(results):
+    """Rows per graph, one for each way to have the mask, cheapest attention first; * where nothing is cheaper and better."""
+    routes = ("automatic", "dense", "sparse", "features", "operator")
+    tables = {}
+    for graph, nodes in dict.fromkeys(key[:2] for key in results.cases):
+        items = {key[2]: item for key, item in results.cases.items() if key[0] == graph and key[3] == "attention"}
+        anew = {method: results.time(graph, nodes, method, "anew") for method in items}
+        best = pareto({method: (item["real_time"], item["mask_error"]) for method, item in items.items()})
+        best_anew = pareto({method: (anew[method], item["mask_error"]) for method, item in items.items() if anew[method]})
+        rows = [["method", "route", "entries a row", "mask error", "graph error", "output error", "attention, ms", "anew, ms"]]
+        for method, item in sorted(items.items(), key=lambda pair: pair[1]["real_time"]):
+            rows.append([method, routes[round(item["route"])], f"{item['entries']:.0f}",
+                         *(f"{item[kind]:.3g}" for kind in ("mask_error", "graph_error", "output_error")),
+                         f"{item['real_time']:.3g}" + ("*" if method in best else " "),
+                         (f"{anew[method]:.3g}" if anew[method] else "–") + ("*" if method in best_anew else " ")])
+        tables[f"{graph}, N = {nodes}"] = rows
+    return tables
+
+
+def flops_tables(results):
+    """Figure 3 of Reid et al.: MFLOP against N, and milliseconds."""
+    rows = [["N", *(f"{variant}, {unit}" for unit in ("MFLOP", "ms") for variant in results.column(2))]]
+    for nodes in results.column(1):
+        items = [results.cases.get(("path", nodes, variant, "forward")) for variant in results.column(2)]
+        rows.append([str(nodes), *(f"{item['flop'] / 1e6:.3g}" if item else "–" for item in items),
+                     *(f"{item['real_time']:.3g}" if item else "–" for item in items)])
+    return {"path, n = 4, p_halt = .5, d = m = 8": rows}
 
 
 def print_suite(name, data):
@@ -239,6 +336,11 @@ def print_suite(name, data):
         bars = walks_bars(results)
     elif name == "masks":
         bars = masks_bars(results)
+    elif name in TABLES:
+        bars = Bars()
+        for title, rows in TABLES[name](results).items():
+            print(title)
+            print_table(rows)
     else:
         for mask in results.column(0):
             for kind in results.column(3):
@@ -249,3 +351,8 @@ def print_suite(name, data):
     for error in results.errors:
         print(f"error: {error}")
     return bars.passed and not results.errors
+
+
+TABLES = {"frontier": frontier_tables, "flops": flops_tables}  #: suites that promise no bar
+DOCS = {"attention": "performance.md", "frontier": "accuracy-and-cost.md", "flops": "accuracy-and-cost.md",
+        "masks": "choosing-a-mask.md"}  #: where tables go

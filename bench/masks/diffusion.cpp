@@ -5,6 +5,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "suite.h"
 
 namespace topomask::bench {
@@ -60,12 +62,16 @@ std::vector<Case> cases() {
         return product_case(mask, kColumns, [mask](const at::Tensor& x) { return mask->matmul(x); });
       });
       if (nodes > 4096) continue;
-      for (const std::string pass : {"forward", "forward_backward"}) {
-        add("attention", pass, true, [=] {
-          return attention_case(heat(Graph::grid({side, side}), lambda), Route::automatic, pass);
-        });
-      }
+      add("attention", "forward_backward", true, [=] {
+        return attention_case(heat(Graph::grid({side, side}), lambda), Route::automatic, "forward_backward");
+      });
     }
+    const auto make = [=](int64_t nodes) {
+      const int64_t side = std::lround(std::sqrt(nodes));
+      return heat(Graph::grid({side, side}), lambda);
+    };
+    const std::vector<Case> crossover = crossover_cases(family, make, Route::operator_);
+    all.insert(all.end(), crossover.begin(), crossover.end());
   }
   for (const int64_t dimensions : {10, 14, 18}) {
     const auto mask = [=] { return hypercube_diffusion_mask(dimensions, at::scalar_tensor(0.3)); };

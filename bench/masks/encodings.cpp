@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
+
 #include "suite.h"
 #include "topomask/node_kernel.h"
 
@@ -65,11 +67,12 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   const auto attend = [&](const std::string& name, int64_t side, const std::function<MaskPtr()>& mask, Route route) {
     for (const std::string pass : {"forward", "forward_backward"}) {
-      all.push_back({name, side * side, to_string(route), pass, route == Route::dense,
+      if (pass == "forward" && side * side <= kLargestDense && name != "positions_exact") continue;  // compared below
+      all.push_back({name, side * side, std::string(to_string(route)) + "_attention", pass, side >= 128,
                      [=] { return attention_case(mask(), route, pass); }});
     }
   };
-  for (const int64_t side : {32, 64, 128, 256}) {
+  for (const int64_t side : {32, 64, 128}) {
     const int64_t nodes = side * side;
     attend(
         "node_kernel", side, [=] { return node_kernel(side); }, Route::sparse);
@@ -82,10 +85,6 @@ std::vector<Case> cases() {
     all.push_back(
         {"node_kernel", nodes, "values", "forward_backward", false, [=] { return kernel_values(node_kernel(side)); }});
     if (nodes > kLargestDense) continue;
-    attend(
-        "node_kernel", side, [=] { return node_kernel(side); }, Route::dense);
-    attend(
-        "centrality", side, [=] { return centrality(side); }, Route::dense);
     all.push_back({"shortest_path", nodes, "breadth_first", "forward", false, [=] {
                      return Prepared{.call = [=]() -> Tensors { return {shortest_paths(grid(side))}; }, .counters = {}};
                    }});
@@ -94,6 +93,15 @@ std::vector<Case> cases() {
     all.push_back(
         {"shortest_path", nodes, "bias_torch", "forward_backward", false, [=] { return bias(side, /*torch=*/true); }});
   }
+  const auto compare = [&](const std::string& name, const auto& make, Route route) {
+    const auto of_nodes = [=](int64_t nodes) { return make(std::lround(std::sqrt(nodes))); };
+    const std::vector<Case> crossover = crossover_cases(name, of_nodes, route);
+    all.insert(all.end(), crossover.begin(), crossover.end());
+  };
+  compare("node_kernel", node_kernel, Route::sparse);
+  compare("centrality", centrality, Route::features);
+  compare(
+      "positions_64", [](int64_t side) { return positions(side, 64); }, Route::features);
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <memory>
 #include <random>
 
 #include "suite.h"
@@ -82,6 +83,20 @@ std::vector<Family> families() {
           {"forest_smooth", [](int64_t n) { return smooth_mask(random_recursive(n)); }, {8192, 82115}, kColumns}};
 }
 
+/// f of several matrices in turn, so that no call finds its input in a cache: a copy over and over of the same would,
+/// and a product in a model does not.
+Prepared in_turn(int64_t nodes, int64_t columns, const std::function<at::Tensor(const at::Tensor& x)>& f) {
+  constexpr int64_t kMatrices = 4;
+  at::manual_seed(nodes);
+  const at::Tensor all = at::rand({kMatrices, nodes, columns});
+  const auto next = std::make_shared<int64_t>(0);
+  return {.call = [=]() -> Tensors {
+            const at::NoGradGuard none;
+            return {f(all[(*next)++ % kMatrices])};
+          },
+          .counters = {}};
+}
+
 /// Output and the gradients of the parameters.
 Prepared product_gradients(const MaskPtr& mask, int64_t columns) {
   const at::Tensor x = at::rand({mask->size(), columns}), g = at::randn({mask->size(), columns});
@@ -105,13 +120,10 @@ std::vector<Case> cases() {
       const int64_t columns = family.columns;
       const bool large = nodes > 200000;
       add("matmul", "forward", large, [=] {
-        const MaskPtr mask = make(nodes);
-        return product_case(mask, columns, [mask](const at::Tensor& x) { return mask->matmul(x); });
+        return in_turn(nodes, columns, [mask = make(nodes)](const at::Tensor& x) { return mask->matmul(x); });
       });
-      add("copy", "forward", large, [=]() -> Prepared {
-        const at::Tensor x = at::rand({nodes, columns});
-        return {.call = [=]() -> Tensors { return {x.clone()}; }, .counters = {}};
-      });
+      add("copy", "forward", large,
+          [=] { return in_turn(nodes, columns, [](const at::Tensor& x) { return x.clone(); }); });
       if (family.name != "forest_smooth") {
         add("matmul", "parameter_gradients", large, [=] { return product_gradients(make(nodes), columns); });
       }
@@ -124,24 +136,9 @@ std::vector<Case> cases() {
       }
     }
     if (family.columns != kColumns) continue;
-    for (const int64_t nodes : {1024, 8192}) {
-      for (const Route route : {Route::automatic, Route::operator_, Route::sparse, Route::dense}) {
-        const bool trees = family.name.ends_with("sentences");
-        if (route == Route::dense && nodes > kLargestDense) continue;
-        if (route == Route::sparse && !trees) continue;
-        const std::string variant =
-            route == Route::automatic ? "attention" : std::string(to_string(route)) + "_attention";
-        all.push_back({family.name, nodes, variant, "forward", true, [=, make = family.make]() -> Prepared {
-                         const MaskPtr mask = make(nodes);
-                         Prepared prepared = attention_case(mask, route, "forward");
-                         const at::Tensor q = at::empty({nodes, kHeadWidth});
-                         for (const RouteEstimate& estimate : explain(q, q, q, mask).estimates) {
-                           if (estimate.route == route) prepared.counters["estimate_ms"] = estimate.seconds * 1e3;
-                         }
-                         return prepared;
-                       }});
-      }
-    }
+    const std::vector<Case> crossover = crossover_cases(
+        family.name, family.make, family.name.ends_with("sentences") ? Route::sparse : Route::operator_);
+    all.insert(all.end(), crossover.begin(), crossover.end());
   }
   return all;
 }

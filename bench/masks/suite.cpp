@@ -50,6 +50,18 @@ Prepared attention_case(const MaskPtr& mask, Route route, const std::string& pas
   return {.call = [=] { return run(route); }, .counters = {}};
 }
 
+std::vector<Case> crossover_cases(const std::string& family, const std::function<MaskPtr(int64_t nodes)>& make,
+                                  Route route) {
+  std::vector<Case> all;
+  for (int64_t nodes = 64; nodes <= kLargestChecked; nodes *= 4) {
+    for (const Route by : {route, Route::dense}) {
+      all.push_back({family, nodes, std::string(to_string(by)) + "_attention", "forward", nodes >= 4096,
+                     [=] { return attention_case(make(nodes), by, "forward"); }});
+    }
+  }
+  return all;
+}
+
 Prepared product_case(const MaskPtr& mask, int64_t columns,
                       const std::function<at::Tensor(const at::Tensor& x)>& product) {
   at::manual_seed(mask->size());

@@ -24,6 +24,12 @@ inline constexpr int64_t kHeadWidth = 64;
 /// the backward pass is in q, k, v and the mask's parameters. Checked against the dense route where N ≤ 4096.
 Prepared attention_case(const MaskPtr& mask, Route route, const std::string& pass);
 
+/// Forward cases of attention by the mask's own route and by the dense one over N = 64 … 4096, from which the report
+/// reads where one overtakes the other: `<route>_attention` and `dense_attention`. `make` takes the number of nodes, a
+/// power of four.
+std::vector<Case> crossover_cases(const std::string& family, const std::function<MaskPtr(int64_t nodes)>& make,
+                                  Route route);
+
 /// M·X by `product` for X of that many columns, checked against mask->matmul.
 Prepared product_case(const MaskPtr& mask, int64_t columns,
                       const std::function<at::Tensor(const at::Tensor& x)>& product);

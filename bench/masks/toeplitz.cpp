@@ -4,13 +4,15 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "suite.h"
 
 namespace topomask::bench {
 namespace {
 
 constexpr int64_t kColumns = 1024;  // what attention applies the mask to, a quarter of m·(d+1)
-constexpr int64_t kLargestDense = 16384;
+constexpr int64_t kLargestDense = 4096, kLargestAttention = 16384;
 
 MaskPtr grid_mask(int64_t side, const std::string& causal) {
   at::manual_seed(side);
@@ -39,14 +41,17 @@ std::vector<Case> cases() {
           });
         }
       }
+      if (nodes > kLargestAttention) continue;
       for (const std::string pass : {"forward", "forward_backward"}) {
         add("attention", pass, nodes > 4096,
             [=] { return attention_case(grid_mask(side, causal), Route::automatic, pass); });
-        if (nodes > kLargestDense) continue;
-        add("dense_attention", pass, nodes > 4096,
-            [=] { return attention_case(grid_mask(side, causal), Route::dense, pass); });
+        if (nodes > kLargestDense || pass == "forward") continue;  // forward: below, with the smaller ones
+        add("dense_attention", pass, true, [=] { return attention_case(grid_mask(side, causal), Route::dense, pass); });
       }
     }
+    const auto make = [=](int64_t nodes) { return grid_mask(std::lround(std::sqrt(nodes)), causal); };
+    const std::vector<Case> crossover = crossover_cases("toeplitz" + causal, make, Route::operator_);
+    all.insert(all.end(), crossover.begin(), crossover.end());
   }
   return all;
 }

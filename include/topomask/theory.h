@@ -36,6 +36,14 @@ int64_t walkers_for(double deviation, double probability, double constant);
 /// up. Whatever N is, but loose: 7191 at n = 100, p = 0.1, δ = 0.05, where grids have some sixty.
 int64_t feature_entries_bound(int64_t walkers, double halting_probability, double delta);
 
+/// Floating-point operations of one attention, one head, as Figure 3 of the paper counts them: 4N²d for softmax, 4Nmd
+/// for linear attention without a mask, 4·nnz(Φ̂)·m·d for Algorithm 1 with these walks. The library's sparse route takes
+/// 2·nnz(Φ̂Φ̂ᵀ)(m + d) instead.
+struct AttentionFlops {
+  double softmax = 0, linear = 0, grf = 0;
+};
+AttentionFlops attention_flops(const WalkTable& walks, int64_t features, int64_t value_dim);
+
 // What the walks themselves say.
 
 /// The spread of independent estimates of one mask.
@@ -62,8 +70,15 @@ struct ErrorOptions {
 MaskError mask_error(const Graph& graph, const WalkOptions& walks, const at::Tensor& f,
                      const ErrorOptions& options = {});
 
+/// The two ways to have M_α from walks.
+enum class Estimator {
+  symmetric,  ///< Φ̂Φ̂ᵀ: grf_mask, with f∗f = α
+  one_sided,  ///< Φ̂ alone: asymmetric_grf_mask, with f = α, after exact hops or not. Not symmetric, and cheaper
+};
+
 struct SuggestOptions {
   Diagonal diagonal = Diagonal::debiased;
+  bool one_sided = true;  ///< whether masks that are not symmetric may be suggested
   int64_t max_walkers = 512;
   int64_t nodes = 32;      ///< rows on which errors are measured
   int64_t features = 64;   ///< m and
@@ -80,18 +95,25 @@ struct Suggestion {
   double tolerance = 0;
   int64_t terms = 0;  ///< of the exact series α that are enough
   Choice exact;
-  std::optional<WalkOptions> walks;  ///< the walks found to be enough, if any within max_walkers
+  std::optional<WalkOptions> walks;  ///< the walks found to be enough, if any within max_walkers; exact_hops of them
+  Estimator estimator = Estimator::symmetric;  ///< what to make of them
   Choice sampled;
   bool use_exact = true;  ///< the faster of the two
   std::string reason;
 };
 
-/// Tries the couplings and several halting probabilities on the graph itself, finds the number of walkers each needs by
-/// measuring, and weighs the fastest against the exact series. f [K]: diffusion_coefficients(10) for a kernel. Directed
-/// graphs: keys walk on the reversed graph. The same answer for the same seed. Cost: a few dozen tables of walks, and
-/// the exact series on `nodes` columns.
+/// Tries the estimators, couplings, several halting probabilities and exact heads on the graph itself, finds the number
+/// of walkers each needs by measuring, and weighs the fastest against the exact series. f [K]:
+/// diffusion_coefficients(10) for a kernel. Directed graphs: keys walk on the reversed graph. The same answer for the
+/// same seed. Cost: a few dozen tables of walks, and the exact series on `nodes` columns.
 Suggestion suggest(const Graph& graph, const at::Tensor& f, double tolerance, const SuggestOptions& options = {});
 
 std::ostream& operator<<(std::ostream& out, const Suggestion& suggestion);
+
+/// M_α = Σ_k α_k W^k to a relative error, by what `suggest` finds fastest: the exact series, cut where the tolerance
+/// allows, or one-sided walks, the first hops of them exact or not. alpha [K] as the graph's weights, learnable: the
+/// choice is made for its values now, the mask follows them afterwards. The name of the mask, which `explain` shows,
+/// says what was taken and why. Cost: that of suggest.
+MaskPtr auto_mask(const Graph& graph, const at::Tensor& alpha, double tolerance, const SuggestOptions& options = {});
 
 }  // namespace topomask

@@ -18,11 +18,14 @@ constexpr double kFreshElements = 4e6;  // from where on they do
 constexpr double kSparse = 0.04;        // multiply-add of the sparse attention kernel
 constexpr double kEntry = 0.9;          // entry visited by it
 constexpr double kFactored = 0.045;     // multiply-add of the factored kernel
-constexpr double kColumns = 0.10;       // multiply-add of M·X on a slice of columns
-constexpr double kByte = 0.08;          // byte of q, k, v and the output where they do not fit the last cache
-constexpr double kCachedBytes = 24e6;   // what does fit
-constexpr double kCall = 10e3;          // one call of a fused kernel
-constexpr double kOperations = 50e3;    // a route made of a dozen tensor operations
+constexpr double kColumns = 0.055;      // multiply-add of M·X on a slice of columns that fits the last cache
+constexpr double kColumnPass = 0.06;    // element of such a slice read or written once
+constexpr double kFarColumns = 0.12;    // the same two where it does not
+constexpr double kFarColumnPass = 0.15;
+constexpr double kByte = 0.08;         // byte of q, k, v and the output where they do not fit the last cache
+constexpr double kCachedBytes = 24e6;  // what does fit
+constexpr double kCall = 10e3;         // one call of a fused kernel
+constexpr double kOperations = 50e3;   // a route made of a dozen tensor operations
 
 /// q, k, v and the output pass through memory once, whatever the route.
 double streaming(const Workload& w) {
@@ -83,8 +86,11 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
     return estimate(Route::operator_, w, slices * (*work * kSmallGemm + n * 8 * (m + columns) * kPass), 2 * kOperations,
                     slices * n * 4 * (m + columns));
   }
-  const double per_column = counts.operator_work * kColumns + n * 6 * kPass;
   const auto at_once = static_cast<double>(slice_features(w.slices * w.nodes * w.value_dim * w.element_size));
+  const double slice_bytes = slices * n * columns * at_once * static_cast<double>(w.element_size);
+  const bool fits = 2 * slice_bytes <= kCachedBytes;  // X and M·X
+  const double per_column =
+      counts.operator_work * (fits ? kColumns : kFarColumns) + n * 6 * (fits ? kColumnPass : kFarColumnPass);
   return estimate(Route::operator_, w, slices * m * columns * per_column, std::ceil(m / at_once) * kOperations,
                   slices * n * columns * (3 * at_once + 2));
 }

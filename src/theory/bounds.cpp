@@ -83,4 +83,10 @@ int64_t feature_entries_bound(int64_t walkers, double p, double delta) {
   return static_cast<int64_t>(std::ceil(n * std::log(each) / std::log1p(-p)));
 }
 
+AttentionFlops attention_flops(const WalkTable& walks, int64_t features, int64_t value_dim) {
+  const auto n = static_cast<double>(walks.nodes()), m = static_cast<double>(features);
+  const auto d = static_cast<double>(value_dim), entries = static_cast<double>(walks.pattern()->entries());
+  return {.softmax = 4 * n * n * d, .linear = 4 * n * m * d, .grf = 4 * entries * m * d};
+}
+
 }  // namespace topomask

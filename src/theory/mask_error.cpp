@@ -2,6 +2,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "theory/sampled_rows.h"
 #include "topomask/theory.h"
 
@@ -47,6 +48,7 @@ MaskError mask_error(const std::vector<MaskPtr>& masks, const at::Tensor& rows) 
 }
 
 MaskError mask_error(const Graph& graph, const WalkOptions& walks, const at::Tensor& f, const ErrorOptions& options) {
+  check_on_cpu("mask_error", "graph", graph.device());
   TORCH_CHECK(options.batches >= 2, "mask_error: batches must be >= 2, got ", options.batches);
   TORCH_CHECK(options.nodes >= 0, "mask_error: nodes must be >= 0, got ", options.nodes);
   std::vector<MaskPtr> masks;

@@ -5,13 +5,16 @@ is tested: schema, meta kernel, autograd, tracing.
 """
 
 import itertools
-import os
+import pathlib
+import sys
 import unittest
 
 import torch
 
-torch.ops.load_library(os.environ["TOPOMASK_LIBRARY"])
-ops = torch.ops.topomask
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import topomask  # noqa: E402
+
+ops = topomask.ops
 
 
 def pattern_tensors(dense):
@@ -102,10 +105,23 @@ def sparse_gram_arguments(case):
     return a, pattern, out
 
 
+def table_arguments(dtype=torch.float64, requires_grad=True):
+    """A table per head, places in it and beyond its end, and values at those places."""
+    generator = torch.Generator().manual_seed(3)
+    index = torch.randint(-1, 7, (7, 7), generator=generator, dtype=torch.int16)
+
+    def random(*shape):
+        x = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        return x.to(torch.float64 if dtype == torch.float64 else torch.float32).requires_grad_(requires_grad)
+
+    return random(2, 5), index, random(2, 7, 7)
+
+
 def differentiable_calls(**options):
     """(name, function, arguments) of every operator with gradients."""
     case = Case(**options)
     tall = Case(rows=9, cols=5, value_heads=1, **options)
+    table, index, at_places = table_arguments(**options)
     return [
         ("spmm", ops.spmm, (case.values, case.x, *case.pattern)),
         ("spmm, rectangular", ops.spmm, (tall.values, tall.x, *tall.pattern)),
@@ -123,6 +139,8 @@ def differentiable_calls(**options):
         ("walk_features_backward", ops.walk_features_backward, walk_backward_arguments(**options)),
         ("sparse_product", ops.sparse_product, sparse_product_arguments(case, Case(rows=5, **options))),
         ("sparse_gram", ops.sparse_gram, sparse_gram_arguments(case)),
+        ("table_lookup", ops.table_lookup, (table, index)),
+        ("table_sums", ops.table_sums, (at_places, index, 5)),
     ]
 
 
@@ -181,9 +199,29 @@ class Walks(unittest.TestCase):
                              [torch.int64, torch.int32, torch.int16, torch.float64, torch.int32])
             self.assertEqual(table[9].shape, (len(table[10]), 2))
         self.assertEqual(walk_table()[9].shape, (0, 2))
-        # The sizes depend on data, so tracing needs a fake kernel of its own.
-        weights = torch.ones(6)
-        torch.library.opcheck(ops.sample_walks.default, (*PATH, weights), {"walkers": 2}, test_utils="test_schema")
+
+    def test_opcheck_of_sampling(self):
+        for dtype, group_products in itertools.product((torch.float32, torch.float64), (False, True)):
+            with self.subTest(dtype=dtype, group_products=group_products):
+                torch.library.opcheck(ops.sample_walks.default, (*PATH, torch.ones(6, dtype=dtype)),
+                                      {"walkers": 2, "group_products": group_products})
+
+    def test_opcheck_of_what_depends_on_data(self):
+        offsets, columns, t_offsets, t_columns, _ = pattern_tensors(torch.rand(7, 5, generator=torch.Generator().manual_seed(2)) < 0.4)
+        torch.library.opcheck(ops.product_pattern.default, (offsets, columns, t_offsets, t_columns, 7))
+        torch.library.opcheck(ops.nearest_neighbours.default, (torch.rand(9, 3, dtype=torch.float64), 2))
+
+    def test_sampling_and_features_compile_in_one_graph(self):
+        def features(f, weights):
+            _, _, hops, loads, _, _, columns, feature_offsets, *_ = ops.sample_walks(*PATH, weights, walkers=3, seed=7)
+            return ops.walk_features(f, hops, loads, feature_offsets, 1 / 3), columns
+
+        f, weights = torch.rand(2, 4, requires_grad=True), torch.full((6,), 0.4)
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            torch._dynamo.reset()
+            compiled = torch.compile(features, fullgraph=True, backend="aot_eager")(f, weights)
+        for want, got in zip(features(f, weights), compiled):
+            torch.testing.assert_close(got, want)
 
     def test_same_seed_same_walks(self):
         for first, second in zip(walk_table(), walk_table()):

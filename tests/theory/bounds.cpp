@@ -81,5 +81,20 @@ TEST(Bounds, SayWhatIsWrong) {
   EXPECT_ERROR(feature_entries_bound(2, 0.5, 1), "feature_entries_bound: delta must be in (0, 1), got 1");
 }
 
+TEST(Flops, AreThoseOfThePapersFigure) {
+  const Graph path = Graph::path(4096).normalised();
+  constexpr uint64_t kSeeds = 10;
+  double grf = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const WalkTable walks = sample_walks(path, {.walkers = 4, .halting_probability = 0.5, .seed = seed});
+    const AttentionFlops flops = attention_flops(walks, 8, 8);
+    EXPECT_EQ(flops.softmax, 536870912);
+    EXPECT_EQ(flops.linear, 1048576);
+    grf += flops.grf / kSeeds;
+  }
+  EXPECT_NEAR(grf, 3.30e6, 0.01e6);
+  EXPECT_EQ(attention_flops(sample_walks(Graph::path(0)), 8, 8).grf, 0);
+}
+
 }  // namespace
 }  // namespace topomask

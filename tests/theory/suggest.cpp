@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "support/compare.h"
+#include "topomask/attention.h"
 #include "topomask/coefficients.h"
 #include "topomask/power_series.h"
 #include "topomask/theory.h"
@@ -23,13 +24,29 @@ TEST(Suggest, MeetsItsTolerance) {
     EXPECT_LE(s.exact.error, 0.2);
     if (!s.walks) continue;
     EXPECT_LE(s.sampled.error, 0.2);
-    if (graph.directed()) continue;
     // Another seed: the number of walkers was not lucky.
     WalkOptions walks = *s.walks;
     walks.seed = 99;
-    const at::Tensor cut = f.narrow(0, 0, walks.max_hops + 1);
-    EXPECT_LE(relative(grf_mask(sample_walks(graph, walks), cut, {.diagonal = Diagonal::debiased}), exact), 0.2 * 1.15);
+    ASSERT_EQ(s.estimator, Estimator::one_sided) << s;
+    const WalkTable table = sample_walks(graph, walks);
+    const at::Tensor alpha = convolve(f, 2, walks.max_hops + 1);
+    EXPECT_LE(relative(asymmetric_grf_mask(walks.exact_hops > 0 ? with_exact_head(table, graph) : table, alpha), exact),
+              0.2 * 1.15);
   }
+}
+
+TEST(Suggest, KeepsToSymmetricMasksWhereAsked) {
+  const at::Tensor f = at::pow(0.5, at::arange(8)).to(at::kFloat);
+  const Graph graph = Graph::erdos_renyi(200, 0.1, 2).normalised();
+  const Suggestion s = suggest(graph, f, 0.2, {.one_sided = false});
+  ASSERT_TRUE(s.walks);
+  EXPECT_EQ(s.estimator, Estimator::symmetric);
+  WalkOptions walks = *s.walks;
+  walks.seed = 99;
+  const at::Tensor cut = f.narrow(0, 0, walks.max_hops + 1);
+  EXPECT_LE(relative(grf_mask(sample_walks(graph, walks), cut, {.diagonal = Diagonal::debiased}),
+                     power_series_mask(graph, convolve(f, 2, 15))),
+            0.2 * 1.15);
 }
 
 /// A grid whose nodes all know one hub: two hops reach everything, three hops exactly are a dense matrix.
@@ -83,6 +100,61 @@ TEST(Suggest, SaysWhatIsWrong) {
   EXPECT_ERROR(suggest(graph, at::ones({2}), 0), "suggest: tolerance must be > 0, got 0");
   EXPECT_ERROR(suggest(graph, at::ones({2}), 0.1, {.nodes = 0}), "suggest: nodes must be >= 1, got 0");
   EXPECT_ERROR(suggest(graph, at::ones({2}), 0.1, {.max_walkers = 2}), "suggest: max_walkers must be >= 4, got 2");
+}
+
+TEST(AutoMask, TakesTheExactSeriesOnAGridAndWalksBesideAHub) {
+  const at::Tensor alpha = convolve(at::pow(0.5, at::arange(8)).to(at::kFloat), 2, 15);
+  const auto check = [&](const Graph& graph, double tolerance, const char* start) {
+    const MaskPtr mask = auto_mask(graph, alpha, tolerance);
+    EXPECT_TRUE(mask->name().starts_with(start)) << mask->name();
+    EXPECT_LE(relative(mask, power_series_mask(graph, alpha)), tolerance * 1.15);
+  };
+  check(Graph::grid({24, 24}).normalised(), 0.02, "auto (exact series, ");
+  check(grid_with_hub(48).normalised(), 0.15, "auto (walks, one-sided, ");
+}
+
+TEST(AutoMask, IsAMaskThatFollowsItsCoefficients) {
+  const Graph graph = Graph::path(9).normalised(0.9).to(at::kDouble);
+  for (const double tolerance : {1e-9, 0.3}) {
+    const at::Tensor alpha = at::pow(0.5, at::arange(6)).to(at::kDouble).requires_grad_();
+    const MaskPtr mask = auto_mask(graph, alpha, tolerance);
+    const at::Tensor x = at::rand({9, 3}, at::kDouble);
+    for (int step = 0; step < 2; ++step) {  // more than one backward pass, and a change in between
+      mask->matmul(x).sum().backward();
+      at::NoGradGuard no_grad;
+      alpha.mul_(0.5);
+    }
+    EXPECT_TRUE(alpha.grad().defined());
+    const at::Tensor before = mask->dense().detach();
+    {
+      at::NoGradGuard no_grad;
+      alpha.mul_(2);
+    }
+    EXPECT_TRUE(at::allclose(mask->dense(), 2 * before));
+  }
+}
+
+TEST(AutoMask, TellsExplainWhatItIsAndWhy) {
+  const Graph graph = Graph::grid({16, 16}).normalised(0.9);
+  const MaskPtr mask = auto_mask(graph, diffusion_coefficients(8).to(at::kFloat), 0.05);
+  const at::Tensor x = at::rand({256, 8});
+  std::ostringstream text;
+  text << explain(x, x, x, mask);
+  for (const char* words : {"mask auto (exact series, ", " terms; relative error ", ", 0.05 allowed; walks take "}) {
+    EXPECT_NE(text.str().find(words), std::string::npos) << words << " in\n" << text.str();
+  }
+}
+
+TEST(AutoMask, TakesGraphsWithoutEdgesOrNodes) {
+  for (int64_t nodes : {0, 1}) EXPECT_EQ(auto_mask(Graph::path(nodes), at::ones({4}), 0.1)->size(), nodes);
+}
+
+TEST(AutoMask, SaysWhatIsWrong) {
+  const Graph graph = Graph::path(3);
+  EXPECT_ERROR(auto_mask(graph, at::ones({2, 2}), 0.1),
+               "auto_mask: alpha must be Float [K] as the graph's weights are, K >= 1, got Float[2, 2]");
+  EXPECT_ERROR(auto_mask(graph, at::ones({2}), -1), "auto_mask: tolerance must be > 0, got -1");
+  EXPECT_ERROR(auto_mask(graph, at::ones({2}), 0.1, {.nodes = 0}), "auto_mask: nodes must be >= 1, got 0");
 }
 
 }  // namespace
