@@ -1,11 +1,17 @@
-# Install and export: an installed topomask is found with find_package(topomask) and linked as topomask::topomask.
+# Install and export: an installed topomask is found with find_package(topomask) and linked as topomask::topomask
+# and, where TOPOMASK_MODELS was on, topomask::models.
 include(CMakePackageConfigHelpers)
 
 # Said outright: CMake leaves link folders inside the source tree, such as .venv, out of CMAKE_INSTALL_RPATH_USE_LINK_PATH.
 set_target_properties(topomask PROPERTIES INSTALL_RPATH "${TopomaskTorch_DIR_FOUND}/lib")
+set(_libraries topomask)
+if(TOPOMASK_MODELS)
+  set_target_properties(topomask_models PROPERTIES INSTALL_RPATH "$ORIGIN;${TopomaskTorch_DIR_FOUND}/lib")
+  list(APPEND _libraries topomask_models)
+endif()
 
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/topomask")
-install(TARGETS topomask EXPORT topomask_targets
+install(TARGETS ${_libraries} EXPORT topomask_targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY include/topomask "${CMAKE_CURRENT_BINARY_DIR}/include/topomask"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")

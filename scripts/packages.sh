@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Makes sure that the Debian packages of the groups named (build, format, tidy) are installed. Nothing runs where they are.
+# Makes sure that the Debian packages of the groups named (build, bench, data, format, tidy) are installed. Nothing runs where they are.
 # APT=0 skips the check, for machines whose tools come from elsewhere.
 set -euo pipefail
 
 declare -A groups=(
   [build]="build-essential cmake ninja-build libgtest-dev libbenchmark-dev nlohmann-json3-dev libcli11-dev
-    libnanoflann-dev libpng-dev zlib1g-dev xz-utils python3-venv"
+    libnanoflann-dev libjpeg-dev libpng-dev zlib1g-dev xz-utils python3-venv"
+  [bench]="python3-matplotlib"
+  [data]="dataset-fashion-mnist"
   [format]="clang-format"
   [tidy]="clang-tidy"
 )

@@ -36,8 +36,7 @@ struct KnnOptions {
 ///
 /// A value type: copies share storage. An undirected edge is stored in both rows; a self-loop is stored once and counts
 /// once in the degree, the number of stored neighbours. Isolated nodes are legal: their rows are empty. At most 2³¹−1
-/// nodes. Builders give weight 1 to every edge, in float32, and refuse more than 2³³ entries. Everything lives on the
-/// CPU.
+/// nodes. Builders give weight 1 to every edge, in float32, on the CPU, and refuse more than 2³³ entries.
 class Graph {
  public:
   static Graph path(int64_t nodes);
@@ -54,7 +53,8 @@ class Graph {
   static Graph erdos_renyi(int64_t nodes, double probability, uint64_t seed = 0);
   /// k nearest neighbours (Euclidean, exact, k-d tree) of points [N, dims], float32 or float64. Ties go to the lower
   /// index; a point is never its own neighbour, but a point at the same place may be. Distances are compared in
-  /// float64.
+  /// float64. Points on a GPU give a graph there: all N² pairs are compared, a million points in about a second; k ≤
+  /// 32, dims ≤ 32.
   static Graph knn(const at::Tensor& points, const KnnOptions& options = {});
   /// source, target: int64 or int32 [E]; weights: undefined (every edge weighs 1), or float32/float64 [E], finite,
   /// without grad. O(N + E): a counting sort by row, then a sort inside each row. Fewer than 2³² edges.
@@ -87,8 +87,10 @@ class Graph {
   /// The same edges with other weights [num_entries], float32 or float64, finite; symmetric where the graph is
   /// undirected. Weights that require grad keep doing so, here and through `to`, `reversed` and the functions below.
   Graph with_weights(const at::Tensor& weights) const;
-  Graph to(at::ScalarType dtype) const;  ///< weights as float32 or float64
-  Graph reversed() const;                ///< Wᵀ; the graph itself where undirected
+  /// Weights as float32 or float64, `graph.to(at::kDouble)`; everything on another device, `graph.to(at::kCUDA)`.
+  Graph to(const at::TensorOptions& target) const;
+  at::Device device() const { return weights_.device(); }
+  Graph reversed() const;  ///< Wᵀ; the graph itself where undirected
 
  private:
   friend class GraphBatch;

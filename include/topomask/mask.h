@@ -58,6 +58,8 @@ class Mask : public std::enable_shared_from_this<Mask> {
   /// float32 or float64: what M·X computes in. Empty: whatever X has.
   virtual std::optional<at::ScalarType> dtype() const { return std::nullopt; }
   virtual std::vector<at::Tensor> parameters() const { return {}; }
+  /// Where M·X is computed; by default where the parameters are. Empty: wherever X is.
+  virtual std::optional<at::Device> device() const;
   virtual MaskCounts counts() const = 0;
 
   /// M·x and Mᵀ·x for x [..., N, C], or [..., H, N, C] where heads() = H > 1. Differentiable once, in x and every
@@ -88,8 +90,9 @@ class Mask : public std::enable_shared_from_this<Mask> {
   virtual MaskedProductGradients masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                                                          const at::Tensor& grad, bool want_parameters) const;
 
-  /// The same mask with parameters and constants in another precision. Differentiable in the parameters.
-  virtual MaskPtr to(at::ScalarType dtype) const = 0;
+  /// The same mask with parameters and constants in another precision, `to(at::kDouble)`, or on another device,
+  /// `to(at::kCUDA)`. Differentiable in the parameters.
+  virtual MaskPtr to(const at::TensorOptions& target) const = 0;
 
   // The three questions. x and grad are plain contiguous tensors [B, H, N, C] with H = heads(), of the mask's dtype; no
   // gradient is being recorded.

@@ -14,9 +14,10 @@ namespace topomask {
 /// Row i owns the entries offsets[i] … offsets[i+1]-1; `columns` are ascending and distinct inside a row. The transpose
 /// is made on first use and kept, so that a product with Mᵀ and every backward pass gather rows instead of scattering
 /// with atomics.
-class SparsePattern {
+class SparsePattern : public std::enable_shared_from_this<SparsePattern> {
  public:
-  /// offsets int64 [rows+1], columns int32 [entries], CPU and contiguous. Checks every bound: O(rows + entries).
+  /// offsets int64 [rows+1], columns int32 [entries], contiguous, on one device. On the CPU every bound is checked,
+  /// O(rows + entries); on a GPU the contents are the caller's word, since looking would wait for the device.
   SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at::Tensor columns);
 
   int64_t rows() const { return rows_; }
@@ -24,6 +25,10 @@ class SparsePattern {
   int64_t entries() const { return columns_.size(0); }
   const at::Tensor& offsets() const { return offsets_; }
   const at::Tensor& columns() const { return columns_; }
+  at::Device device() const { return columns_.device(); }
+
+  /// The pattern on another device. A copy is shared while it lives, and leads back to this pattern.
+  std::shared_ptr<const SparsePattern> to(at::Device device) const;
 
   /// CSR of the transpose. Entry e of the transpose is entry index[e] (int64) of this pattern.
   struct Transposed {
@@ -53,6 +58,9 @@ class SparsePattern {
   mutable Transposed transposed_;
   mutable std::mutex products_mutex_;
   mutable std::vector<Product> products_;
+  std::shared_ptr<const SparsePattern> origin_;  // of a copy on another device
+  mutable std::mutex copies_mutex_;
+  mutable std::vector<std::weak_ptr<const SparsePattern>> copies_;
 };
 
 using PatternPtr = std::shared_ptr<const SparsePattern>;
@@ -63,6 +71,7 @@ struct SparseMatrix {
   at::Tensor values;  ///< [entries], or [H, entries]; float32 or float64
 
   int64_t heads() const { return values.dim() == 2 ? values.size(0) : 1; }
+  SparseMatrix to(const at::TensorOptions& target) const;  ///< another precision, or another device
   SparseMatrix transposed() const;  ///< a matrix of its own: values are gathered (differentiable)
   at::Tensor dense() const;         ///< [rows, cols] or [H, rows, cols] (differentiable); for tests and the dense route
 };

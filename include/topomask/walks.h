@@ -86,6 +86,9 @@ class WalkTable {
   at::ScalarType dtype() const { return arrays_.loads.scalar_type(); }
   const WalkOptions& options() const { return options_; }
   bool sampled() const { return sampled_; }  ///< false: the walks were brought by the user
+  at::Device device() const { return arrays_.loads.device(); }
+  /// The same walks with loads in another precision, or on another device.
+  WalkTable to(const at::TensorOptions& target) const;
 
   const at::Tensor& offsets() const {
     return arrays_.offsets;

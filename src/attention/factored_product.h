@@ -12,6 +12,11 @@
 
 namespace topomask {
 
+/// The operator's checks, on any device.
+void check_factored_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& left_values, const PatternTensors& left, const at::Tensor& right_values,
+                            const PatternTensors& right);
+
 /// Φ [N, r]: contiguous values [1 or H, entries] over a pattern.
 struct FactorSide {
   at::Tensor values;

@@ -10,16 +10,9 @@
 
 namespace topomask {
 
-namespace {
-
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-using Two = std::tuple<Tensor, Tensor>;
-using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
-
-void check_arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& left_values,
-                     const PatternTensors& left, const Tensor& right_values, const PatternTensors& right) {
+void check_factored_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& left_values, const PatternTensors& left, const at::Tensor& right_values,
+                            const PatternTensors& right) {
   const char* op = "factored_product";
   TORCH_CHECK(left.cols() == right.cols(), op, ": left and right must have as many columns, got ", left.cols(), " and ",
               right.cols());
@@ -33,6 +26,14 @@ void check_arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Te
   check_values(op, "right_values", right_values, right.entries(), q);
 }
 
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Two = std::tuple<Tensor, Tensor>;
+using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+
 Two product_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& left_values,
                 const Tensor& left_offsets, const Tensor& left_columns, const Tensor& left_t_offsets,
                 const Tensor& left_t_columns, const Tensor& left_t_index, const Tensor& right_values,
@@ -42,7 +43,7 @@ Two product_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&
                             left_t_index);
   const PatternTensors right("factored_product", right_offsets, right_columns, right_t_offsets, right_t_columns,
                              right_t_index);
-  check_arguments(q, k, v, left_values, left, right_values, right);
+  check_factored_product(q, k, v, left_values, left, right_values, right);
   const FactoredProduct result =
       factored_product_plain(to_kernel_layout(q), to_kernel_layout(k), to_kernel_layout(v),
                              {left_values.contiguous(), left}, {right_values.contiguous(), right});
@@ -59,7 +60,7 @@ Five product_backward_cpu(const Tensor& grad_numerator, const Tensor& grad_denom
                             left_t_index);
   const PatternTensors right("factored_product", right_offsets, right_columns, right_t_offsets, right_t_columns,
                              right_t_index);
-  check_arguments(q, k, v, left_values, left, right_values, right);
+  check_factored_product(q, k, v, left_values, left, right_values, right);
   const FactoredGradients grads = factored_product_backward_plain(
       to_kernel_layout(grad_numerator), grad_denominator.contiguous(), to_kernel_layout(q), to_kernel_layout(k),
       to_kernel_layout(v), {left_values.contiguous(), left}, {right_values.contiguous(), right}, want_left, want_right);

@@ -33,7 +33,7 @@ at::Tensor favor_exponent(const at::Tensor& x, const at::Tensor& omega) {
               "], got ", describe(x));
   const at::ScalarType type = accumulation_type(x.scalar_type());
   const at::Tensor scaled = rescale(x.to(type), Scaling::inverse_fourth_root);
-  return at::matmul(scaled, omega.to(type).mT()) - scaled.square().sum(-1, true) / 2;
+  return at::matmul(scaled, omega.to(x.device(), type).mT()) - scaled.square().sum(-1, true) / 2;
 }
 
 enum class Maximum { none, row, matrix };

@@ -67,9 +67,10 @@ at::Tensor features_route(const Problem& problem) {
     return normalise(numerator, denominator, problem.eps).to(problem.v.scalar_type());
   }
   const at::ScalarType type = accumulation_type(problem.q.scalar_type());
+  const at::Device device = problem.q.device();
   const at::Tensor product =
       DenseFactorProduct::apply(problem.q.to(type), problem.k.to(type), with_ones_column(problem.v),
-                                factors->left.dense.to(type), factors->right.dense.to(type));
+                                factors->left.dense.to(device, type), factors->right.dense.to(device, type));
   return normalise_joint(product, problem);
 }
 

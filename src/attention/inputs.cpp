@@ -27,9 +27,9 @@ Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, c
                const MaskPtr& mask, double eps)
     : q(autocast(q_in)), k(autocast(k_in)), v(autocast(v_in)), dims(checked_dims(op, q, mask)) {
   const at::ScalarType type = q.scalar_type();
-  TORCH_CHECK(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, op,
-              ": q must be Float, Double or BFloat16, got ", describe(q));
-  TORCH_CHECK(q.device().is_cpu(), op, ": q must be on cpu, got ", describe(q));
+  TORCH_CHECK(q.is_cpu() || q.is_cuda(), op, ": q must be on cpu or cuda, got ", describe(q));
+  TORCH_CHECK(type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || (type == at::kHalf && q.is_cuda()),
+              op, ": q must be Float, Double or BFloat16", q.is_cuda() ? " or Half" : "", ", got ", describe(q));
   TORCH_CHECK(k.defined() && k.sizes() == q.sizes() && k.scalar_type() == type && k.device() == q.device(), op,
               ": k must be like q, ", describe(q), ", got ", describe(k));
   TORCH_CHECK(v.defined() && v.dim() == q.dim() && v.scalar_type() == type && v.device() == q.device() &&
@@ -38,6 +38,9 @@ Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, c
   const auto mask_type = mask->dtype();
   TORCH_CHECK(!mask_type || *mask_type == accumulation_type(type), op, ": mask must be ", accumulation_type(type),
               " beside q in ", type, ", got ", *mask_type, "; mask->to(dtype) converts it");
+  const auto device = mask->device();
+  TORCH_CHECK(!device || *device == q.device(), op, ": mask must be on ", q.device(), " as q is, got ", *device,
+              "; mask->to(device) moves it");
   TORCH_CHECK(eps > 0, op, ": eps must be > 0, got ", eps);
 }
 

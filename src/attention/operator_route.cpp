@@ -21,6 +21,7 @@ struct Slice {
   const at::Tensor& tensor;
   int64_t first;
   int64_t count;
+  at::Tensor features() const { return tensor.narrow(-1, first, count); }
 };
 
 /// Calls kernel(args, begin, end) over ranges of all nodes: `a` is a slice of features, b [B, H, N, c], x
@@ -42,19 +43,28 @@ void for_nodes(const Slice& a, const at::Tensor& b, const at::Tensor& x, const K
 
 /// Per node, features ⊗ values as columns: [B, H, N, count·c].
 at::Tensor outer_columns(const Slice& a, const at::Tensor& b) {
+  if (!b.is_cpu()) return (a.features().unsqueeze(-1) * b.unsqueeze(-2)).flatten(-2);
   const at::Tensor x = recycled_empty({b.size(0), b.size(1), b.size(2), a.count * b.size(-1)}, b.options());
   for_nodes(a, b, x, [](const auto& args, int64_t begin, int64_t end) { outer_columns_rows(args, begin, end); });
   return x;
 }
 
 /// b += Σ_s a_s x[s, :], per node.
-void add_contracted_features(const Slice& a, const at::Tensor& x, const at::Tensor& b) {
+void add_contracted_features(const Slice& a, const at::Tensor& x, at::Tensor b) {
+  if (!b.is_cpu()) {
+    b += (x.unflatten(-1, {a.count, b.size(-1)}) * a.features().unsqueeze(-1)).sum(-2);
+    return;
+  }
   for_nodes(a, b, x.contiguous(),
             [](const auto& args, int64_t begin, int64_t end) { contract_features_rows(args, begin, end); });
 }
 
 /// a_s = x[s, :] · b, per node.
 void contract_values(const at::Tensor& x, const at::Tensor& b, const Slice& a) {
+  if (!b.is_cpu()) {
+    a.features().copy_((x.unflatten(-1, {a.count, b.size(-1)}) * b.unsqueeze(-2)).sum(-1));
+    return;
+  }
   for_nodes(a, b, x.contiguous(),
             [](const auto& args, int64_t begin, int64_t end) { contract_values_rows(args, begin, end); });
 }

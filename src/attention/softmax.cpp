@@ -46,7 +46,7 @@ at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at:
   }
   const at::ScalarType type = accumulation_type(inputs.q.scalar_type());
   const at::Tensor scores = at::matmul(fq.to(type) * scale, fk.to(type).mT());
-  const at::Tensor matrix = mask->dense().to(type);
+  const at::Tensor matrix = mask->dense().to(fq.device(), type);
   const at::Tensor out = options.mask == SoftmaxMask::additive
                              ? additive(scores, matrix, fv.to(type))
                              : multiplicative(scores, matrix, fv.to(type), options.eps);

@@ -52,6 +52,9 @@ at::Tensor product(const Mask& mask, const at::Tensor& x, bool transposed) {
   const auto dtype = mask.dtype();
   TORCH_CHECK(is_real(x.scalar_type()) && (!dtype || *dtype == x.scalar_type()), "Mask::matmul: x must be ",
               dtype ? c10::toString(*dtype) : "Float or Double", " as the mask is, got ", describe(x));
+  const auto device = mask.device();
+  TORCH_CHECK(!device || *device == x.device(), "Mask::matmul: x must be on ", *device, " as the mask is, got ",
+              describe(x), "; mask->to(device) moves the mask");
   const auto parameters = mask.parameters();
   return dims.unfold(MatmulFunction::apply(mask.shared_from_this(), dims.fold(x).contiguous(),
                                            at::TensorList(parameters), transposed));
@@ -67,15 +70,20 @@ at::Tensor Mask::matmul_transposed(const at::Tensor& x) const {
   return product(*this, x, true);
 }
 
+std::optional<at::Device> Mask::device() const {
+  const auto learnt = parameters();
+  return learnt.empty() ? std::nullopt : std::optional(learnt[0].device());
+}
+
 at::Tensor Mask::dense() const {
-  const at::Tensor eye = at::eye(size(), at::dtype(dtype().value_or(at::kFloat)));
+  const at::Tensor eye = at::eye(size(), at::dtype(dtype().value_or(at::kFloat)).device(device().value_or(at::kCPU)));
   return matmul(heads() > 1 ? eye.expand({heads(), size(), size()}) : eye);
 }
 
 std::optional<Factors> Mask::factors() const {
   auto matrix = sparse();
   if (!matrix) return std::nullopt;
-  std::call_once(identity_once_, [this] { identity_ = identity_pattern(size()); });
+  std::call_once(identity_once_, [&] { identity_ = identity_pattern(size())->to(matrix->pattern->device()); });
   const SparseMatrix identity{identity_, at::ones({size()}, matrix->values.options().requires_grad(false))};
   return Factors{{std::move(matrix), {}}, {identity, {}}};
 }

@@ -107,7 +107,7 @@ KeptMemory& kept() {
 
 at::Tensor recycled_empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
   const int64_t bytes = c10::multiply_integers(sizes) * static_cast<int64_t>(options.dtype().itemsize());
-  if (bytes < kLeastBytes) return at::empty(sizes, options);
+  if (bytes < kLeastBytes || !options.device().is_cpu()) return at::empty(sizes, options);
   auto* block = new Block(kept().take(bytes));
   const auto keep = [block](void*) {
     kept().keep(std::move(*block));

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/move.h"
 #include "graph/csr.h"
 #include "topomask/graph.h"
 
@@ -65,6 +66,8 @@ at::Tensor add_shared_loops(const Rows& a, const Rows& b, const Rows& product, c
 }  // namespace
 
 Graph cartesian_product(const Graph& a, const Graph& b) {
+  check_on_cpu(kOp, "a", a.device());
+  check_on_cpu(kOp, "b", b.device());
   TORCH_CHECK(a.directed() == b.directed(), kOp, ": a and b must both be directed or both not, got ",
               a.directed() ? "directed" : "undirected", " and ", b.directed() ? "directed" : "undirected");
   TORCH_CHECK(a.weights().scalar_type() == b.weights().scalar_type(), kOp, ": a and b must have one weight dtype, got ",

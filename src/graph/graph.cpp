@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "graph/csr.h"
 #include "graph/weights.h"
 
@@ -76,6 +77,7 @@ Graph Graph::from_pattern(PatternPtr pattern, at::Tensor weights, bool directed)
 }
 
 int64_t Graph::num_edges() const {
+  check_on_cpu("num_edges", "graph", device());
   if (directed_) return num_entries();
   const int64_t* offset = offsets().const_data_ptr<int64_t>();
   const int32_t* column = columns().const_data_ptr<int32_t>();
@@ -93,6 +95,7 @@ int64_t Graph::max_degree() const {
 }
 
 Graph Graph::normalised(double scale) const {
+  check_on_cpu("normalised", "graph", device());
   TORCH_CHECK(std::isfinite(scale), "normalised: scale must be finite, got ", scale);
   at::Tensor weights = at::empty_like(weights_.detach());
   const int64_t* offset = offsets().const_data_ptr<int64_t>();
@@ -114,14 +117,16 @@ Graph Graph::normalised(double scale) const {
 }
 
 Graph Graph::with_weights(const at::Tensor& weights) const {
+  check_on_cpu("with_weights", "graph", device());
   TORCH_CHECK(weights.defined(), "with_weights: weights must be float32 or float64 [", num_entries(),
               "] on cpu, got undefined");
   return Graph(pattern_, checked_adjacency("with_weights", *pattern_, weights, directed_), directed_);
 }
 
-Graph Graph::to(at::ScalarType dtype) const {
-  TORCH_CHECK(is_real(dtype), "to: dtype must be Float or Double, got ", c10::toString(dtype));
-  return Graph(pattern_, weights_.to(dtype), directed_);
+Graph Graph::to(const at::TensorOptions& target) const {
+  TORCH_CHECK(!target.has_dtype() || is_real(target.dtype().toScalarType()), "to: dtype must be Float or Double, got ",
+              target.dtype().toScalarType());
+  return Graph(moved(pattern_, target), weights_.to(target), directed_);
 }
 
 Graph Graph::reversed() const {

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <nanoflann.hpp>
+#include <torch/library.h>
 
 #include <limits>
 
@@ -87,22 +89,21 @@ void search(const DistinctPoints& points, int64_t k, int32_t* neighbours) {
   });
 }
 
-at::Tensor checked_points(const at::Tensor& points) {
-  TORCH_CHECK(points.defined() && is_real(points.scalar_type()) && points.dim() == 2 && points.size(1) > 0 &&
-                  points.device().is_cpu(),
-              kOp, ": points must be float32 or float64 [N, dims >= 1] on cpu, got ", describe(points));
+void check_points(const at::Tensor& points) {
+  TORCH_CHECK(points.defined() && is_real(points.scalar_type()) && points.dim() == 2 && points.size(1) > 0, kOp,
+              ": points must be float32 or float64 [N, dims >= 1], got ", describe(points));
   check_node_count(kOp, "the number of points", points.size(0));
-  const at::Tensor wide = points.detach().to(at::kDouble).contiguous();
+  const at::Tensor wide = points.detach().to(at::kCPU, at::kDouble).contiguous();
   const double* value = wide.const_data_ptr<double>();
   for (int64_t p = 0; p < wide.numel(); ++p) {
     TORCH_CHECK(std::abs(value[p]) <= kMaxCoordinate, kOp, ": points must be finite, at most 1e150 in magnitude, got ",
                 value[p], " at point ", p / wide.size(1));
   }
-  return wide;
 }
 
-/// int32 [N, k]
-at::Tensor nearest_neighbours(const at::Tensor& points, int64_t k) {
+/// int32 [N, k], by distance and then index, for 1 ≤ k < N and finite points.
+at::Tensor nearest_neighbours_cpu(const at::Tensor& given, int64_t k) {
+  const at::Tensor points = given.detach().to(at::kDouble).contiguous();
   const DistinctPoints distinct = distinct_points(points.const_data_ptr<double>(), points.size(0), points.size(1));
   at::Tensor neighbours = at::empty({points.size(0), k}, at::kInt);
   int32_t* out = neighbours.mutable_data_ptr<int32_t>();
@@ -119,28 +120,62 @@ at::Tensor nearest_neighbours(const at::Tensor& points, int64_t k) {
   return neighbours;
 }
 
+at::Tensor nearest_neighbours_meta(const at::Tensor& points, c10::SymInt k) {
+  return at::empty_symint({points.sym_size(0), std::move(k)}, points.options().dtype(at::kInt));
+}
+
+/// Ascending in each row; the neighbours of each node on any device.
+PatternPtr directed_pattern(const at::Tensor& neighbours) {
+  const int64_t nodes = neighbours.size(0), k = neighbours.size(1);
+  const at::Tensor offsets = at::arange(nodes + 1, neighbours.options().dtype(at::kLong)) * k;
+  return std::make_shared<SparsePattern>(nodes, nodes, offsets, std::get<0>(neighbours.sort(1)).flatten());
+}
+
+/// An edge where either end chose the other.
+PatternPtr symmetric_pattern(const at::Tensor& neighbours) {
+  const int64_t nodes = neighbours.size(0);
+  const at::Tensor target = neighbours.flatten().to(at::kLong);
+  const at::Tensor source = at::arange(nodes, target.options()).repeat_interleave(neighbours.size(1));
+  const at::Tensor pairs = at::cat({source * nodes + target, target * nodes + source});
+  const at::Tensor distinct = std::get<0>(at::_unique(pairs, /*sorted=*/true));
+  const at::Tensor rows = at::floor_divide(distinct, nodes), first = at::arange(nodes + 1, target.options());
+  return std::make_shared<SparsePattern>(nodes, nodes, at::searchsorted(rows, first),
+                                         (distinct - rows * nodes).to(at::kInt));
+}
+
 }  // namespace
 
 Graph Graph::knn(const at::Tensor& points, const KnnOptions& options) {
-  const at::Tensor checked = checked_points(points);
-  const int64_t nodes = checked.size(0);
+  check_points(points);
+  const int64_t nodes = points.size(0);
   const int64_t k = options.k;
   TORCH_CHECK(k >= 0 && (nodes == 0 || k < nodes), kOp, ": k must be in [0, ", nodes, "), the number of points, got ",
               k);
   check_entry_count(kOp, nodes * k);
-  at::Tensor neighbours = nodes == 0 || k == 0 ? at::empty({nodes, 0}, at::kInt) : nearest_neighbours(checked, k);
-  if (!options.directed) {
+  static const auto nearest = c10::Dispatcher::singleton()
+                                  .findSchemaOrThrow("topomask::nearest_neighbours", "")
+                                  .typed<decltype(nearest_neighbours_meta)>();
+  const at::Tensor neighbours =
+      nodes == 0 || k == 0 ? at::empty({nodes, 0}, points.options().dtype(at::kInt)) : nearest.call(points.detach(), k);
+  if (!options.directed && points.is_cpu()) {
     const at::Tensor source = at::arange(nodes, at::kInt).repeat_interleave(neighbours.size(1));
     return from_edges(nodes, source, neighbours.flatten());
   }
-  const int32_t* nearest = neighbours.const_data_ptr<int32_t>();
-  PatternPtr pattern = pattern_from_rows(
-      kOp, nodes, [&](int64_t) { return k; },
-      [&](int64_t i, int64_t, int32_t* out) {
-        std::copy_n(nearest + i * k, k, out);
-        std::sort(out, out + k);
-      });
-  return Graph(std::move(pattern), {}, true);
+  PatternPtr pattern = options.directed ? directed_pattern(neighbours) : symmetric_pattern(neighbours);
+  const at::Tensor ones = at::ones({pattern->entries()}, pattern->columns().options().dtype(at::kFloat));
+  return Graph(std::move(pattern), ones, options.directed);
+}
+
+TORCH_LIBRARY_FRAGMENT(topomask, m) {
+  m.def("nearest_neighbours(Tensor points, SymInt k) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(topomask, CPU, m) {
+  m.impl("nearest_neighbours", nearest_neighbours_cpu);
+}
+
+TORCH_LIBRARY_IMPL(topomask, Meta, m) {
+  m.impl("nearest_neighbours", nearest_neighbours_meta);
 }
 
 }  // namespace topomask

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "topomask/graph.h"
 
 namespace topomask {
@@ -91,6 +92,7 @@ Graph symmetrised(const Graph& graph) {
 }  // namespace
 
 at::Tensor reverse_cuthill_mckee(const Graph& graph) {
+  check_on_cpu("reverse_cuthill_mckee", "graph", graph.device());
   const Graph both_ways = symmetrised(graph);
   LevelSearch search(both_ways);
   std::vector<int32_t> order;

@@ -2,6 +2,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "topomask/sparse.h"
 
 namespace topomask {
@@ -48,6 +49,10 @@ at::Tensor product(const SparseMatrix& matrix, const at::Tensor& x, bool transpo
 
 }  // namespace
 
+SparseMatrix SparseMatrix::to(const at::TensorOptions& target) const {
+  return {moved(pattern, target), values.to(target)};
+}
+
 SparseMatrix SparseMatrix::transposed() const {
   check_matrix("SparseMatrix::transposed", *this);
   const SparsePattern::Transposed& t = pattern->transposed();
@@ -58,8 +63,8 @@ SparseMatrix SparseMatrix::transposed() const {
 at::Tensor SparseMatrix::dense() const {
   check_matrix("SparseMatrix::dense", *this);
   const int64_t rows = pattern->rows(), cols = pattern->cols();
-  const at::Tensor row =
-      at::repeat_interleave(at::arange(rows, at::kLong), pattern->offsets().diff(), 0, pattern->entries());
+  const at::Tensor row = at::repeat_interleave(at::arange(rows, pattern->offsets().options()),
+                                               pattern->offsets().diff(), 0, pattern->entries());
   const at::Tensor place = row * cols + pattern->columns();
   const std::vector<int64_t> leading = values.sizes().slice(0, values.dim() - 1).vec();
   std::vector<int64_t> flat = leading, shape = leading;

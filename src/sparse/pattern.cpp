@@ -39,13 +39,15 @@ SparsePattern::SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at:
   constexpr int64_t kMaxIndex = std::numeric_limits<int32_t>::max();
   TORCH_CHECK(rows >= 0 && rows <= kMaxIndex && cols >= 0 && cols <= kMaxIndex,
               "SparsePattern: rows and cols must be in [0, 2^31-1], got ", rows, " and ", cols);
-  TORCH_CHECK(offsets_.defined() && offsets_.scalar_type() == at::kLong && offsets_.device().is_cpu() &&
+  TORCH_CHECK(offsets_.defined() && offsets_.scalar_type() == at::kLong && (offsets_.is_cpu() || offsets_.is_cuda()) &&
                   offsets_.dim() == 1 && offsets_.size(0) == rows + 1 && offsets_.is_contiguous(),
-              "SparsePattern: offsets must be contiguous int64 [rows + 1 = ", rows + 1, "] on cpu, got ",
+              "SparsePattern: offsets must be contiguous int64 [rows + 1 = ", rows + 1, "] on cpu or cuda, got ",
               describe(offsets_));
-  TORCH_CHECK(columns_.defined() && columns_.scalar_type() == at::kInt && columns_.device().is_cpu() &&
+  TORCH_CHECK(columns_.defined() && columns_.scalar_type() == at::kInt && columns_.device() == offsets_.device() &&
                   columns_.dim() == 1 && columns_.is_contiguous(),
-              "SparsePattern: columns must be contiguous int32 [entries] on cpu, got ", describe(columns_));
+              "SparsePattern: columns must be contiguous int32 [entries] on ", offsets_.device(),
+              " as offsets are, got ", describe(columns_));
+  if (!columns_.is_cpu()) return;
   const int64_t* offset = offsets_.const_data_ptr<int64_t>();
   const int32_t* column = columns_.const_data_ptr<int32_t>();
   TORCH_CHECK(offset[0] == 0 && offset[rows] == columns_.size(0), "SparsePattern: offsets must run from 0 to ",
@@ -62,9 +64,46 @@ SparsePattern::SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at:
   }
 }
 
+PatternPtr SparsePattern::to(at::Device device) const {
+  if (device == this->device() || (device.type() == this->device().type() && !device.has_index())) {
+    return shared_from_this();
+  }
+  if (origin_ && device == origin_->device()) return origin_;
+  const std::lock_guard lock(copies_mutex_);
+  for (const auto& copy : copies_) {
+    const PatternPtr known = copy.lock();
+    if (known && known->device().type() == device.type() && (!device.has_index() || known->device() == device)) {
+      return known;
+    }
+  }
+  const c10::InferenceMode ordinary(false);
+  const auto made = std::make_shared<SparsePattern>(rows_, cols_, offsets_.to(device), columns_.to(device));
+  made->origin_ = origin_ ? origin_ : shared_from_this();
+  std::erase_if(copies_, [](const auto& copy) { return copy.expired(); });
+  copies_.push_back(made);
+  return made;
+}
+
+namespace {
+
+/// A stable sort by column; no size is read back.
+SparsePattern::Transposed transposed_by_sorting(const SparsePattern& pattern) {
+  const auto [sorted, index] = pattern.columns().sort(/*stable=*/true, 0, /*descending=*/false);
+  const at::Tensor first = at::arange(pattern.cols() + 1, sorted.options());
+  const at::Tensor rows = at::repeat_interleave(at::arange(pattern.rows(), sorted.options()), pattern.offsets().diff(),
+                                                std::nullopt, pattern.entries());
+  return {at::searchsorted(sorted, first), rows.index_select(0, index), index};
+}
+
+}  // namespace
+
 const SparsePattern::Transposed& SparsePattern::transposed() const {
   std::call_once(transposed_once_, [this] {
     const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+    if (!columns_.is_cpu()) {
+      transposed_ = transposed_by_sorting(*this);
+      return;
+    }
     Transposed t{at::zeros({cols_ + 1}, at::kLong), at::empty({entries()}, at::kInt),
                  at::empty({entries()}, at::kLong)};
     const int64_t* offset = offsets_.const_data_ptr<int64_t>();

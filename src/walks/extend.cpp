@@ -1,10 +1,13 @@
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "walks/sample.h"
 
 namespace topomask {
 
 WalkTable extend_walks(const WalkTable& table, const Graph& graph, int64_t more_walkers) {
+  check_on_cpu("extend_walks", "table", table.device());
+  check_on_cpu("extend_walks", "graph", graph.device());
   const char* op = "extend_walks";
   TORCH_CHECK(more_walkers >= 0, op, ": more_walkers must be >= 0, got ", more_walkers);
   check_sampled_on(op, "graph", table, graph);

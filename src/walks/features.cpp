@@ -8,8 +8,10 @@ namespace topomask {
 namespace {
 
 at::Tensor features(const char* op, const WalkTable& table, const at::Tensor& f, const at::Tensor& loads) {
-  TORCH_CHECK(f.defined() && (f.dim() == 1 || f.dim() == 2) && f.scalar_type() == table.dtype() && f.device().is_cpu(),
-              op, ": f must be ", table.dtype(), " as the loads are, [K] or [H, K], on cpu, got ", describe(f));
+  TORCH_CHECK(
+      f.defined() && (f.dim() == 1 || f.dim() == 2) && f.scalar_type() == table.dtype() && f.device() == table.device(),
+      op, ": f must be ", table.dtype(), " as the loads are, [K] or [H, K], on ", table.device(), ", got ",
+      describe(f));
   TORCH_CHECK(f.size(-1) <= table.max_hops() + 1, op, ": f must have at most max_hops + 1 = ", table.max_hops() + 1,
               " terms, got ", describe(f));
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, double);

@@ -6,6 +6,7 @@
 #include "core/checks.h"
 #include "core/recycled.h"
 #include "walks/features_kernel.h"
+#include "walks/triple_tensors.h"
 
 namespace topomask {
 namespace {
@@ -15,37 +16,11 @@ using at::Tensor;
 /// Entries per task, and per partial sum of the gradient: fixed, so that sums do not depend on the number of threads.
 constexpr int64_t kEntries = 8192;
 
-/// The table's tensors as the operators take them. The bounds of hops and the order of offsets are the table's own.
-struct TripleTensors {
-  TripleTensors(const char* op, const Tensor& like, const char* name, const Tensor& hops, const Tensor& loads,
-                const Tensor& offsets) {
-    TORCH_CHECK(like.dim() == 2 && is_real(like.scalar_type()) && like.device().is_cpu(), op, ": ", name,
-                " must be float32 or float64 with two dimensions on cpu, got ", describe(like));
-    TORCH_CHECK(hops.dim() == 1 && hops.scalar_type() == at::kShort && hops.device().is_cpu(), op,
-                ": hops must be int16 [T] on cpu, got ", describe(hops));
-    TORCH_CHECK(loads.sizes() == hops.sizes() && loads.scalar_type() == like.scalar_type() && loads.device().is_cpu(),
-                op, ": loads must be ", like.scalar_type(), " [", hops.size(0), "] on cpu, as ", name,
-                " and hops say, got ", describe(loads));
-    TORCH_CHECK(
-        offsets.dim() == 1 && offsets.scalar_type() == at::kLong && offsets.device().is_cpu() && offsets.size(0) >= 1,
-        op, ": feature_offsets must be int64 [entries + 1] on cpu, got ", describe(offsets));
-    this->hops = hops.contiguous();
-    this->loads = loads.contiguous();
-    this->offsets = offsets.contiguous();
-    const int64_t* offset = this->offsets.const_data_ptr<int64_t>();
-    TORCH_CHECK(offset[0] == 0 && offset[entries()] == hops.size(0), op, ": feature_offsets must run from 0 to ",
-                hops.size(0), " (the number of triples), got ", offset[0], " to ", offset[entries()]);
-  }
-
-  template <class T>
-  WalkFeaturesArgs<T> args(int64_t terms, double scale) const {
-    return {offsets.const_data_ptr<int64_t>(), hops.const_data_ptr<int16_t>(), loads.const_data_ptr<T>(), terms,
-            static_cast<T>(scale)};
-  }
-  int64_t entries() const { return offsets.size(0) - 1; }
-
-  Tensor hops, loads, offsets;
-};
+template <class T>
+WalkFeaturesArgs<T> kernel_args(const TripleTensors& triples, int64_t terms, double scale) {
+  return {triples.offsets.const_data_ptr<int64_t>(), triples.hops.const_data_ptr<int16_t>(),
+          triples.loads.const_data_ptr<T>(), terms, static_cast<T>(scale)};
+}
 
 Tensor walk_features_cpu(const Tensor& f, const Tensor& hops, const Tensor& loads, const Tensor& feature_offsets,
                          double scale) {
@@ -54,7 +29,7 @@ Tensor walk_features_cpu(const Tensor& f, const Tensor& hops, const Tensor& load
   const Tensor padded = at::constant_pad_nd(f, {0, 1}).contiguous();
   const Tensor values = recycled_empty({heads, entries}, f.options());
   AT_DISPATCH_FLOATING_TYPES(f.scalar_type(), "walk_features", [&] {
-    const auto args = triples.args<scalar_t>(f.size(1), scale);
+    const auto args = kernel_args<scalar_t>(triples, f.size(1), scale);
     const auto* functions = padded.const_data_ptr<scalar_t>();
     auto* out = values.mutable_data_ptr<scalar_t>();
     // Heads inside: the triples of a task are in the cache from the second one on.
@@ -80,7 +55,7 @@ Tensor walk_features_backward_cpu(const Tensor& grad, const Tensor& hops, const 
   const int64_t tasks = (entries + kEntries - 1) / kEntries;
   const Tensor partial = at::zeros({tasks, heads, terms + 1}, at::kDouble);
   AT_DISPATCH_FLOATING_TYPES(grad.scalar_type(), "walk_features_backward", [&] {
-    const auto args = triples.args<scalar_t>(terms, scale);
+    const auto args = kernel_args<scalar_t>(triples, terms, scale);
     const auto* grads = kept.const_data_ptr<scalar_t>();
     auto* sums = partial.mutable_data_ptr<double>();
     at::parallel_for(0, tasks, 1, [&](int64_t first, int64_t last) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "walks/table_builder.h"
 
 namespace topomask {
@@ -92,6 +93,7 @@ class GivenWalks {
 
 WalkTable walk_table_from_walks(const Graph& graph, const at::Tensor& nodes, const WalkOptions& given,
                                 const at::Tensor& loads) {
+  check_on_cpu("walk_table_from_walks", "graph", graph.device());
   TORCH_CHECK(nodes.defined() && nodes.dim() == 3 &&
                   (nodes.scalar_type() == at::kLong || nodes.scalar_type() == at::kInt) && nodes.device().is_cpu() &&
                   nodes.size(0) == graph.num_nodes() && nodes.size(1) >= 1 && nodes.size(2) >= 1,

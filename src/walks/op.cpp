@@ -67,6 +67,7 @@ Result sample_walks_cpu(const Tensor& offsets, const Tensor& columns, const Tens
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(topomask, m) {
+  m.set_python_module("topomask.fake");  // sizes depend on data: the fake kernel is there
   m.def(
       "sample_walks(Tensor offsets, Tensor columns, Tensor weights, *, int walkers=4, float halting_probability=0.5, "
       "int max_hops=100, int? fixed_hops=None, Tensor? survival=None, int exact_hops=0, str coupling='independent', "

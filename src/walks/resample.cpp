@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "core/recycled.h"
 #include "walks/sample.h"
 
@@ -121,6 +122,9 @@ void check_sampled_on(const char* op, const char* argument, const WalkTable& tab
 
 ResampledWalks resample_walks(const WalkTable& table, const Graph& before, const Graph& after,
                               const at::Tensor& proposal_weights) {
+  check_on_cpu("resample_walks", "table", table.device());
+  check_on_cpu("resample_walks", "before", before.device());
+  check_on_cpu("resample_walks", "after", after.device());
   const char* op = "resample_walks";
   check_sampled_on(op, "before", table, before);
   check_sampled_on(op, "after", table, after);

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "walks/device.h"
 #include "walks/table_builder.h"
 
 namespace topomask {
@@ -34,6 +35,10 @@ WalkTable::Arrays sample_rows(const WalkPlan& plan, const WalkSteps& steps, cons
 }
 
 WalkTable sample_walks(const Graph& graph, const WalkOptions& options) {
+  if (!graph.device().is_cpu()) {
+    const DeviceWalks walks("sample_walks", graph, options);
+    return {walks.table(), options, walks.plan().max_hops, /*sampled=*/true};
+  }
   const WalkPlan plan("sample_walks", options);
   const WalkSteps steps("sample_walks", graph, options);
   return {sample_rows(plan, steps, options), options, plan.max_hops, /*sampled=*/true};

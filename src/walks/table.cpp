@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "core/move.h"
 #include "core/parallel.h"
 #include "core/recycled.h"
 #include "topomask/walks.h"
@@ -50,6 +51,24 @@ void find_entries(WalkTable::Arrays& arrays, int64_t nodes) {
 WalkTable::WalkTable(Arrays arrays, WalkOptions options, int64_t max_hops, bool sampled)
     : arrays_(std::move(arrays)), options_(std::move(options)), max_hops_(max_hops), sampled_(sampled) {
   if (!arrays_.pattern) find_entries(arrays_, nodes());
+}
+
+WalkTable WalkTable::to(const at::TensorOptions& target) const {
+  if (is_at(loads(), target)) return *this;
+  const Arrays& a = arrays_;
+  return {{.offsets = moved(a.offsets, target),
+           .columns = moved(a.columns, target),
+           .hops = moved(a.hops, target),
+           .loads = a.loads.to(target),
+           .counts = moved(a.counts, target),
+           .product_offsets = moved(a.product_offsets, target),
+           .product_hops = moved(a.product_hops, target),
+           .product_values = has_group_products() ? a.product_values.to(target) : at::Tensor(),
+           .pattern = moved(a.pattern, target),
+           .feature_offsets = moved(a.feature_offsets, target)},
+          options_,
+          max_hops_,
+          sampled_};
 }
 
 int64_t WalkTable::groups() const {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "core/recycled.h"
 #include "graph/io/input_file.h"
 #include "graph/io/output_file.h"
@@ -136,6 +137,7 @@ WalkOptions options_of(const io::Origin& origin, const Header& header) {
 }  // namespace
 
 void save_walks(const WalkTable& table, const std::string& path) {
+  if (!table.device().is_cpu()) return save_walks(table.to(at::kCPU), path);
   const io::Origin origin{"save_walks", path};
   if (path.ends_with(".gz")) io::fail(origin, "walk tables are not compressed: expected another name than .gz");
   const Header header = header_of(table);

@@ -4,6 +4,7 @@
 
 #include "support/compare.h"
 #include "topomask/attention.h"
+#include "topomask/forest.h"
 #include "topomask/masks.h"
 #include "topomask/power_series.h"
 
@@ -39,6 +40,15 @@ TEST(Planner, LeavesOutWhatIsOverTheBudget) {
   const Plan poor = plan_attention(*mask, workload(2048), 40 << 20);
   EXPECT_EQ(poor.route, Route::operator_);
   EXPECT_EQ(poor.estimates[0].reason, "over the memory budget");
+}
+
+TEST(Planner, KnowsThatSlicesOverFewNodesStayInACache) {
+  const auto per_node = [](int64_t nodes) {
+    const MaskPtr mask =
+        tree_mask(Forest(at::arange(nodes, at::kLong) - 1), DistanceFunction::exponential(at::full({}, -0.5F)));
+    return plan_attention(*mask, workload(nodes)).estimates.back().seconds / static_cast<double>(nodes);
+  };
+  EXPECT_LT(per_node(1024), 0.6 * per_node(8192));
 }
 
 TEST(Planner, ExplainsItself) {

@@ -47,3 +47,8 @@ foreach(text "[2, 16384, 64], gradient of alpha [4]" "sparse is estimated fastes
     message(FATAL_ERROR "the consumer must print '${text}', got: ${output}")
   endif()
 endforeach()
+
+# The tool runs from where it was moved to.
+if(EXISTS "${scratch}/moved/bin/topomask")
+  run("${CMAKE_COMMAND}" -E env --unset=LD_LIBRARY_PATH "${scratch}/moved/bin/topomask" info)
+endif()

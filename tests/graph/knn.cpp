@@ -80,7 +80,7 @@ TEST(Knn, TakesStridedHugeAndTinyPoints) {
 }
 
 TEST(Knn, ChecksItsArguments) {
-  const std::string points = "knn: points must be float32 or float64 [N, dims >= 1] on cpu, got ";
+  const std::string points = "knn: points must be float32 or float64 [N, dims >= 1], got ";
   EXPECT_MESSAGE(Graph::knn({}), points + "undefined");
   EXPECT_MESSAGE(Graph::knn(at::rand({5})), points + "Float[5] on cpu");
   EXPECT_MESSAGE(Graph::knn(at::empty({5, 0})), points + "Float[5, 0] on cpu");

@@ -15,7 +15,9 @@ class DecayMask final : public Mask {
   int64_t size() const override { return nodes_; }
   std::optional<at::ScalarType> dtype() const override { return a_.scalar_type(); }
   std::vector<at::Tensor> parameters() const override { return {a_}; }
-  MaskPtr to(at::ScalarType type) const override { return std::make_shared<DecayMask>(nodes_, a_.to(type)); }
+  MaskPtr to(const at::TensorOptions& target) const override {
+    return std::make_shared<DecayMask>(nodes_, a_.to(target));
+  }
   MaskCounts counts() const override {
     const auto n = static_cast<double>(nodes_);
     return {.operator_work = 2 * n, .dense_work = 2 * n * n};

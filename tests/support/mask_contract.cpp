@@ -35,6 +35,15 @@ std::vector<at::Tensor> learnable(const Mask& mask) {
   return result;
 }
 
+/// A mask where it is tried: parameters, inputs and references stay on the CPU, and gradients come back there.
+struct Placed {
+  MaskPtr mask;
+  std::vector<at::Tensor> parameters;  ///< the learnable ones, on the CPU
+  at::Device device;
+  at::Tensor there(const at::Tensor& x) const { return x.to(device); }
+  static at::Tensor back(const at::Tensor& y) { return y.to(at::kCPU); }
+};
+
 void expect_same(const at::Tensor& actual, const at::Tensor& expected, std::vector<at::Tensor> inputs,
                  const std::vector<at::Tensor>& parameters, double tolerance, const std::string& what) {
   EXPECT_TRUE(close(actual, expected, tolerance)) << what;
@@ -51,24 +60,24 @@ void expect_same(const at::Tensor& actual, const at::Tensor& expected, std::vect
   }
 }
 
-void expect_products(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
-  for (const auto& leading : leading_shapes(*mask)) {
-    const at::Tensor x = input(joined(leading, mask->size(), 3), 1).mT();
-    expect_same(mask->matmul(x), at::matmul(reference, x), {x}, learnable(*mask), tolerance, "matmul");
-    expect_same(mask->matmul_transposed(x), at::matmul(reference.mT(), x), {x}, learnable(*mask), tolerance,
-                "matmul_transposed");
+void expect_products(const Placed& p, const at::Tensor& reference, double tolerance) {
+  for (const auto& leading : leading_shapes(*p.mask)) {
+    const at::Tensor x = input(joined(leading, p.mask->size(), 3), 1).mT();
+    expect_same(p.back(p.mask->matmul(p.there(x))), at::matmul(reference, x), {x}, p.parameters, tolerance, "matmul");
+    expect_same(p.back(p.mask->matmul_transposed(p.there(x))), at::matmul(reference.mT(), x), {x}, p.parameters,
+                tolerance, "matmul_transposed");
   }
 }
 
-void expect_forms(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
-  expect_same(mask->dense().to(at::kDouble), reference, {}, learnable(*mask), tolerance, "dense");
-  if (const auto matrix = mask->sparse()) {
-    expect_same(matrix->dense(), reference, {}, learnable(*mask), tolerance, "sparse");
+void expect_forms(const Placed& p, const at::Tensor& reference, double tolerance) {
+  expect_same(p.back(p.mask->dense()).to(at::kDouble), reference, {}, p.parameters, tolerance, "dense");
+  if (const auto matrix = p.mask->sparse()) {
+    expect_same(p.back(matrix->dense()), reference, {}, p.parameters, tolerance, "sparse");
   }
-  if (const auto factors = mask->factors()) {
-    const auto dense = [](const Factor& f) { return f.sparse ? f.sparse->dense() : f.dense.to(at::kDouble); };
-    expect_same(at::matmul(dense(factors->left), dense(factors->right).mT()), reference, {}, learnable(*mask),
-                tolerance, "factors");
+  if (const auto factors = p.mask->factors()) {
+    const auto dense = [&](const Factor& f) { return p.back(f.sparse ? f.sparse->dense() : f.dense).to(at::kDouble); };
+    expect_same(at::matmul(dense(factors->left), dense(factors->right).mT()), reference, {}, p.parameters, tolerance,
+                "factors");
   }
 }
 
@@ -84,38 +93,51 @@ std::vector<Route> offered(const Mask& mask) {
   return routes;
 }
 
-void expect_attention(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
+void expect_attention(const Placed& p, const at::Tensor& reference, double tolerance) {
   const AttentionOptions base{.features = FeatureMap::elu()};
-  for (const auto& leading : leading_shapes(*mask)) {
-    const at::Tensor q = input(joined(leading, mask->size(), 11), 2).mT(),
-                     k = input(joined(leading, mask->size(), 11), 3).mT();
-    const at::Tensor v = input(joined(leading, mask->size(), 4), 4).mT();
+  for (const auto& leading : leading_shapes(*p.mask)) {
+    const at::Tensor q = input(joined(leading, p.mask->size(), 11), 2).mT(),
+                     k = input(joined(leading, p.mask->size(), 11), 3).mT();
+    const at::Tensor v = input(joined(leading, p.mask->size(), 4), 4).mT();
     const at::Tensor weights = at::matmul(at::elu(q) + 1, (at::elu(k) + 1).mT()) * reference;
     const at::Tensor expected = at::matmul(weights, v) / clamped(weights.sum(-1, true), base.eps);
-    for (Route route : offered(*mask)) {
+    for (Route route : offered(*p.mask)) {
       AttentionOptions options = base;
       options.route = route;
-      expect_same(attention(q, k, v, mask, options), expected, {q, k, v}, learnable(*mask), tolerance,
+      const at::Tensor out = attention(p.there(q), p.there(k), p.there(v), p.mask, options);
+      expect_same(p.back(out), expected, {q, k, v}, p.parameters, tolerance,
                   std::string("attention, route ") + to_string(route));
     }
   }
 }
 
-void expect_softmax(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
-  const std::vector<int64_t> leading = leading_shapes(*mask)[1];
-  const at::Tensor q = input(joined(leading, mask->size(), 5), 5).mT(),
-                   k = input(joined(leading, mask->size(), 5), 6).mT();
-  const at::Tensor v = input(joined(leading, mask->size(), 4), 7).mT();
+void expect_softmax(const Placed& p, const at::Tensor& reference, double tolerance) {
+  const std::vector<int64_t> leading = leading_shapes(*p.mask)[1];
+  const at::Tensor q = input(joined(leading, p.mask->size(), 5), 5).mT(),
+                   k = input(joined(leading, p.mask->size(), 5), 6).mT();
+  const at::Tensor v = input(joined(leading, p.mask->size(), 4), 7).mT();
+  const auto attended = [&](const SoftmaxOptions& options) {
+    return p.back(softmax_attention(p.there(q), p.there(k), p.there(v), p.mask, options));
+  };
   const at::Tensor scores = at::matmul(q, k.mT()) / std::sqrt(5.0);
-  expect_same(softmax_attention(q, k, v, mask, {.mask = SoftmaxMask::additive}),
-              at::matmul(at::softmax(scores + reference, -1), v), {q, k, v}, learnable(*mask), tolerance,
-              "softmax, additive");
+  expect_same(attended({.mask = SoftmaxMask::additive}), at::matmul(at::softmax(scores + reference, -1), v), {q, k, v},
+              p.parameters, tolerance, "softmax, additive");
   const at::Tensor weights = scores.exp() * reference;
   const at::Tensor expected = at::matmul(weights, v) / clamped(weights.sum(-1, true), 1e-6);
   for (Route route : {Route::automatic, Route::dense, Route::sparse}) {
-    if (route == Route::sparse && !mask->sparse()) continue;
-    expect_same(softmax_attention(q, k, v, mask, {.route = route}), expected, {q, k, v}, learnable(*mask), tolerance,
+    if (route == Route::sparse && !p.mask->sparse()) continue;
+    expect_same(attended({.route = route}), expected, {q, k, v}, p.parameters, tolerance,
                 std::string("softmax, multiplicative, route ") + to_string(route));
+  }
+}
+
+/// Null where the mask says that it stays on the CPU.
+MaskPtr moved(const MaskPtr& mask, at::Device device) {
+  try {
+    return mask->to(device);
+  } catch (const c10::Error& error) {
+    if (std::string(error.what_without_backtrace()).find("must be on cpu") == std::string::npos) throw;
+    return nullptr;
   }
 }
 
@@ -128,12 +150,20 @@ at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
 void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
   SCOPED_TRACE("mask " + mask->name() + ", N " + std::to_string(mask->size()) + ", heads " +
                std::to_string(mask->heads()));
-  // A mask whose rows can be empty or signed keeps its denominators away from zero by eps; the references above do so
-  // too.
-  expect_products(mask, reference, tolerance);
-  expect_forms(mask, reference, tolerance);
-  expect_attention(mask, reference, tolerance);
-  expect_softmax(mask, reference, tolerance);
+  std::vector<at::Device> devices{at::kCPU};
+  if (at::hasCUDA() && at::getNumGPUs() > 0) devices.emplace_back(at::kCUDA, 0);
+  for (const at::Device device : devices) {
+    SCOPED_TRACE("on " + device.str());
+    const MaskPtr there = device.is_cpu() ? mask : moved(mask, device);
+    if (!there) continue;
+    const Placed placed{there, learnable(*mask), device};
+    // A mask whose rows can be empty or signed keeps its denominators away from zero by eps; the references above do so
+    // too.
+    expect_products(placed, reference, tolerance);
+    expect_forms(placed, reference, tolerance);
+    expect_attention(placed, reference, tolerance);
+    expect_softmax(placed, reference, tolerance);
+  }
 }
 
 }  // namespace topomask::testing

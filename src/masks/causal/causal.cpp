@@ -48,7 +48,7 @@ class CausalMask final : public Mask {
   }
 
   at::Tensor dense() const override { return at::ones({nodes_, nodes_}).tril_(); }
-  MaskPtr to(at::ScalarType) const override { return shared_from_this(); }
+  MaskPtr to(const at::TensorOptions&) const override { return shared_from_this(); }
   at::Tensor apply(const at::Tensor& x) const override { return x.cumsum(-2); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return x.flip(-2).cumsum(-2).flip(-2); }
 

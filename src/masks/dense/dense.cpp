@@ -22,7 +22,7 @@ class DenseMask final : public Mask {
   }
 
   at::Tensor dense() const override { return matrix_; }
-  MaskPtr to(at::ScalarType dtype) const override { return dense_mask(matrix_.to(dtype)); }
+  MaskPtr to(const at::TensorOptions& target) const override { return dense_mask(matrix_.to(target)); }
   at::Tensor apply(const at::Tensor& x) const override { return at::matmul(plain(), x); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return at::matmul(plain().mT(), x); }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "masks/diffusion/chebyshev.h"
 #include "masks/diffusion/generator.h"
 #include "masks/diffusion/lanczos.h"
@@ -39,9 +40,9 @@ class DiffusionMask final : public Mask {
     return {.operator_work = work, .dense_work = 0.4 * n * work};
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == lambda_.scalar_type()) return shared_from_this();
-    return diffusion_mask(structure_->graph.to(dtype), lambda_.to(dtype), structure_->options);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(lambda_, target)) return shared_from_this();
+    return diffusion_mask(structure_->graph.to(target), lambda_.to(target), structure_->options);
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
@@ -84,6 +85,8 @@ MaskPtr diffusion_mask(const Graph& graph, const at::Tensor& lambda, const Diffu
   check_lambda(kOp, lambda);
   TORCH_CHECK(lambda.scalar_type() == graph.weights().scalar_type(), kOp, ": lambda must be ",
               graph.weights().scalar_type(), " as the graph's weights are, got ", describe(lambda));
+  TORCH_CHECK(lambda.device() == graph.device(), kOp, ": lambda must be on ", graph.device(), " as the graph is, got ",
+              describe(lambda));
   TORCH_CHECK(options.tolerance > 0 && options.tolerance < 1, kOp, ": tolerance must be in (0, 1), got ",
               options.tolerance);
   GeneratorMatrix matrix = generator_matrix(kOp, graph, options.generator);

@@ -15,7 +15,7 @@ GeneratorMatrix generator_matrix(const char* op, const Graph& graph, Generator g
   const at::Tensor weights = graph.weights().detach();
   const at::Tensor adjacency = weights.to(at::kDouble);
   const int64_t nodes = graph.num_nodes();
-  const at::Tensor ones = at::ones({nodes, 1}, at::kDouble);
+  const at::Tensor ones = at::ones({nodes, 1}, adjacency.options());
   const at::Tensor degrees = matmul(SparseMatrix{graph.pattern(), adjacency}, ones).squeeze(1);
   at::Tensor values = -adjacency, diagonal = at::zeros_like(degrees);
   if (generator == Generator::laplacian) diagonal = degrees;
@@ -31,14 +31,14 @@ GeneratorMatrix generator_matrix(const char* op, const Graph& graph, Generator g
 }
 
 void check_lambda(const char* op, const at::Tensor& lambda) {
-  TORCH_CHECK(lambda.defined() && is_real(lambda.scalar_type()) && lambda.device().is_cpu() && lambda.dim() <= 1 &&
-                  lambda.numel() >= 1,
-              op, ": lambda must be Float or Double, [] or [H], on cpu, got ", describe(lambda));
+  TORCH_CHECK(lambda.defined() && is_real(lambda.scalar_type()) && (lambda.is_cpu() || lambda.is_cuda()) &&
+                  lambda.dim() <= 1 && lambda.numel() >= 1,
+              op, ": lambda must be Float or Double, [] or [H], on cpu or cuda, got ", describe(lambda));
   lambda_values(op, lambda);
 }
 
 std::vector<double> lambda_values(const char* op, const at::Tensor& lambda) {
-  const at::Tensor flat = lambda.detach().reshape(-1).to(at::kDouble).contiguous();
+  const at::Tensor flat = lambda.detach().reshape(-1).to(at::kCPU, at::kDouble).contiguous();
   const std::vector<double> values(flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel());
   for (double value : values) {
     TORCH_CHECK(std::isfinite(value) && value >= 0, op, ": lambda must be finite and >= 0, got ", value);

@@ -3,6 +3,7 @@
 
 #include "core/checks.h"
 #include "core/column_strips.h"
+#include "core/move.h"
 #include "core/recycled.h"
 #include "masks/diffusion/generator.h"
 #include "masks/diffusion/hypercube_kernel.h"
@@ -29,12 +30,13 @@ class HypercubeDiffusionMask final : public Mask {
     return {.operator_work = work, .dense_work = 0.4 * n * work};
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == lambda_.scalar_type()) return shared_from_this();
-    return hypercube_diffusion_mask(dimensions_, lambda_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(lambda_, target)) return shared_from_this();
+    return hypercube_diffusion_mask(dimensions_, lambda_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
+    if (!x.is_cpu()) return by_flips(x);
     const at::Tensor y = recycled_empty(x.sizes(), x.options());
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "hypercube", [&] { run<scalar_t>(x, y); });
     return y;
@@ -56,6 +58,17 @@ class HypercubeDiffusionMask final : public Mask {
   }
 
  private:
+  /// One axis after the other, where there is no kernel of our own: a node and its neighbour along it mix.
+  at::Tensor by_flips(const at::Tensor& x) const {
+    const at::Tensor swap = (-(-2 * lambda_.detach()).expm1() / 2).view({1, -1, 1, 1, 1}), keep = 1 - swap;
+    at::Tensor y = x;
+    for (int64_t dimension = 0; dimension < dimensions_; ++dimension) {
+      const at::Tensor pairs = y.reshape({x.size(0), x.size(1), -1, 2, (int64_t{1} << dimension) * x.size(3)});
+      y = (keep * pairs + swap * pairs.flip(3)).view(x.sizes());
+    }
+    return y;
+  }
+
   template <class T>
   void run(const at::Tensor& x, const at::Tensor& y) const {
     const std::vector<double> lambda = lambda_values(kOp, lambda_);

@@ -38,7 +38,7 @@ at::Tensor lanczos_exponential(const GeneratorMatrix& matrix, const std::vector<
                                int64_t max_steps, const at::Tensor& x) {
   constexpr int64_t kStepsBetweenChecks = 4;
   LanczosProcess process(matrix, x);
-  const at::Tensor times = at::tensor(lambda, at::kDouble).view({1, -1, 1, 1});
+  const at::Tensor times = at::tensor(lambda, at::kDouble).to(x.device()).view({1, -1, 1, 1});
   at::Tensor weights;  // [B, H, C, m]: exp(−λT)x in the basis, for a column of norm 1
   for (bool converged = x.numel() == 0; !converged;) {
     for (int64_t s = 0; s < kStepsBetweenChecks && process.size() < max_steps; ++s) process.step();

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "core/plain_ops.h"
 #include "masks/diffusion/generator.h"
 #include "topomask/diffusion.h"
@@ -47,9 +48,9 @@ class LowRankDiffusionMask final : public Mask {
     return heads() == 1 ? matrix[0] : matrix;
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == u_.scalar_type()) return shared_from_this();
-    return std::make_shared<LowRankDiffusionMask>(u_.to(dtype), v_.to(dtype), lambda_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(u_, target)) return shared_from_this();
+    return std::make_shared<LowRankDiffusionMask>(u_.to(target), v_.to(target), lambda_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override { return product(u_, core(), v_, x); }
@@ -84,8 +85,8 @@ class LowRankDiffusionMask final : public Mask {
 };
 
 void check_factor(const char* name, const at::Tensor& factor) {
-  TORCH_CHECK(factor.defined() && factor.dim() == 2 && is_real(factor.scalar_type()) && factor.device().is_cpu(), kOp,
-              ": ", name, " must be Float or Double [N, r] on cpu, got ", describe(factor));
+  TORCH_CHECK(factor.defined() && factor.dim() == 2 && is_real(factor.scalar_type()), kOp, ": ", name,
+              " must be Float or Double [N, r], got ", describe(factor));
   TORCH_CHECK(factor.detach().isfinite().all().item<bool>(), kOp, ": ", name,
               " must be finite, got a value that is not");
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "core/plain_ops.h"
 #include "masks/diffusion/generator.h"
 #include "topomask/diffusion.h"
@@ -44,9 +45,13 @@ class ProductDiffusionMask final : public Mask {
     return {.operator_work = 0.4 * work + 2 * n * static_cast<double>(factors_.size()), .dense_work = 0.16 * n * work};
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == lambda_.scalar_type()) return shared_from_this();
-    return std::make_shared<ProductDiffusionMask>(factors_, lambda_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(lambda_, target)) return shared_from_this();
+    std::vector<GraphFactor> there;
+    for (const GraphFactor& f : factors_) {
+      there.push_back({moved(f.generator, target), moved(f.values, target), moved(f.vectors, target)});
+    }
+    return std::make_shared<ProductDiffusionMask>(std::move(there), lambda_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override {

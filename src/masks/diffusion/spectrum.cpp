@@ -34,7 +34,8 @@ Spectrum spectrum_bounds(const GeneratorMatrix& matrix, Generator generator) {
   // Twice that, inside the discs, is what is relied on.
   constexpr int64_t kSteps = 48;
   constexpr double kMargin = 2;
-  const at::Tensor start = at::randn({1, 1, matrix.nodes(), 1}, at::detail::createCPUGenerator(0), values.options());
+  const at::Tensor start =
+      at::randn({1, 1, matrix.nodes(), 1}, at::detail::createCPUGenerator(0), values.scalar_type()).to(values.device());
   LanczosProcess process(matrix, start);
   const int64_t steps = std::min(kSteps, matrix.nodes());
   do process.step();

@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "core/move.h"
 #include "masks/encodings/factor_mask.h"
 #include "masks/encodings/parameter.h"
 #include "masks/encodings/table.h"
@@ -19,9 +20,9 @@ class CentralityMask final : public FactorMask {
         degrees_(std::move(degrees)),
         options_(options) {}
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == this->dtype()) return shared_from_this();
-    return std::make_shared<CentralityMask>(degrees_, parameters()[0].to(dtype), options_);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(parameters()[0], target)) return shared_from_this();
+    return std::make_shared<CentralityMask>(moved(degrees_, target), parameters()[0].to(target), options_);
   }
 
  protected:
@@ -45,7 +46,8 @@ MaskPtr centrality_mask(const Graph& graph, const at::Tensor& z, const Centralit
   check_rows(kOp, "z", z, 1);
   TORCH_CHECK(options.logits || ((z.detach() >= 0) & (z.detach() <= 1)).all().item<bool>(), kOp,
               ": z must be in [0, 1], or logits, got a value that is not");
-  return std::make_shared<CentralityMask>(graph.degrees().clamp_max(z.size(-1) - 1).to(at::kShort), z, options);
+  return std::make_shared<CentralityMask>(graph.degrees().clamp_max(z.size(-1) - 1).to(z.device(), at::kShort), z,
+                                          options);
 }
 
 }  // namespace topomask

@@ -9,10 +9,9 @@ namespace {
 constexpr const char* kOp = "degree_embedding";
 
 at::Tensor rows_by_degree(const char* name, const at::Tensor& table, const Graph& graph) {
-  TORCH_CHECK(table.defined() && table.dim() == 2 && table.size(0) >= 1 && is_real(table.scalar_type()) &&
-                  table.device().is_cpu(),
-              kOp, ": ", name, " must be Float or Double [max_degree + 1, C] on cpu, got ", describe(table));
-  return at::embedding(table, graph.degrees().clamp_max(table.size(0) - 1));
+  TORCH_CHECK(table.defined() && table.dim() == 2 && table.size(0) >= 1 && is_real(table.scalar_type()), kOp, ": ",
+              name, " must be Float or Double [max_degree + 1, C], got ", describe(table));
+  return at::embedding(table, graph.degrees().clamp_max(table.size(0) - 1).to(table.device()));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "masks/encodings/factor_mask.h"
 #include "masks/encodings/parameter.h"
 #include "topomask/encodings.h"
@@ -15,10 +16,10 @@ class FreeFeaturesMask final : public FactorMask {
       : FactorMask("free features", features[0].size(-2), features[0].size(-1),
                    features[0].dim() == 3 ? features[0].size(0) : 1, features) {}
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == this->dtype()) return shared_from_this();
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(parameters()[0], target)) return shared_from_this();
     std::vector<at::Tensor> features = parameters();
-    for (at::Tensor& side : features) side = side.to(dtype);
+    for (at::Tensor& side : features) side = side.to(target);
     return std::make_shared<FreeFeaturesMask>(features);
   }
 
@@ -33,13 +34,14 @@ class FreeFeaturesMask final : public FactorMask {
 
 MaskPtr free_features_mask(const at::Tensor& left, const at::Tensor& right) {
   TORCH_CHECK(left.defined() && (left.dim() == 2 || left.dim() == 3) && is_real(left.scalar_type()) &&
-                  left.device().is_cpu() && (left.dim() == 2 || left.size(0) >= 1),
-              kOp, ": left must be Float or Double, [N, r] or [H, N, r] on cpu, got ", describe(left));
+                  (left.dim() == 2 || left.size(0) >= 1),
+              kOp, ": left must be Float or Double, [N, r] or [H, N, r], got ", describe(left));
   check_finite(kOp, "left", left);
   std::vector<at::Tensor> features{left};
   if (right.defined() && !right.is_same(left)) {
-    TORCH_CHECK(right.sizes() == left.sizes() && right.scalar_type() == left.scalar_type() && right.device().is_cpu(),
-                kOp, ": right must be like left, ", describe(left), ", got ", describe(right));
+    TORCH_CHECK(
+        right.sizes() == left.sizes() && right.scalar_type() == left.scalar_type() && right.device() == left.device(),
+        kOp, ": right must be like left, ", describe(left), ", got ", describe(right));
     check_finite(kOp, "right", right);
     features.push_back(right);
   }

@@ -23,8 +23,8 @@ inline void check_finite(const char* op, const char* name, const at::Tensor& par
 /// Float or Double, [K] or [H, K] with least ≤ K ≤ kLongestRow, finite.
 inline void check_rows(const char* op, const char* name, const at::Tensor& parameter, int64_t least) {
   TORCH_CHECK(parameter.defined() && (parameter.dim() == 1 || parameter.dim() == 2) &&
-                  is_real(parameter.scalar_type()) && parameter.device().is_cpu() && row_heads(parameter) >= 1,
-              op, ": ", name, " must be Float or Double, [K] or [H, K] on cpu, got ", describe(parameter));
+                  is_real(parameter.scalar_type()) && row_heads(parameter) >= 1,
+              op, ": ", name, " must be Float or Double, [K] or [H, K], got ", describe(parameter));
   TORCH_CHECK(parameter.size(-1) >= least && parameter.size(-1) <= kLongestRow, op, ": ", name, " must have ", least,
               " to ", kLongestRow, " values, got ", describe(parameter));
   check_finite(op, name, parameter);

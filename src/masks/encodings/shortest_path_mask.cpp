@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "core/plain_ops.h"
 #include "masks/encodings/parameter.h"
 #include "masks/encodings/table.h"
@@ -27,9 +28,9 @@ class ShortestPathMask final : public Mask {
 
   at::Tensor dense() const override { return table_lookup(heads() == 1 ? bias_.reshape({-1}) : bias_, places_); }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == bias_.scalar_type()) return shared_from_this();
-    return std::make_shared<ShortestPathMask>(places_, bias_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(bias_, target)) return shared_from_this();
+    return std::make_shared<ShortestPathMask>(moved(places_, target), bias_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
@@ -56,11 +57,12 @@ class ShortestPathMask final : public Mask {
 
 MaskPtr shortest_path_mask(const at::Tensor& distances, const at::Tensor& bias) {
   TORCH_CHECK(distances.defined() && distances.dim() == 2 && distances.size(0) == distances.size(1) &&
-                  distances.scalar_type() == at::kInt && distances.device().is_cpu(),
-              kOp, ": distances must be Int [N, N] on cpu, got ", describe(distances));
+                  distances.scalar_type() == at::kInt,
+              kOp, ": distances must be Int [N, N], got ", describe(distances));
   check_rows(kOp, "bias", bias, 2);
   const int64_t none = bias.size(-1) - 1;
-  const at::Tensor places = distances.clamp_max(none - 1).masked_fill_(distances < 0, none).to(at::kShort);
+  const at::Tensor places =
+      distances.clamp_max(none - 1).masked_fill_(distances < 0, none).to(bias.device(), at::kShort);
   return std::make_shared<ShortestPathMask>(places, bias);
 }
 

@@ -1,12 +1,14 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "core/move.h"
 #include "masks/encodings/breadth_first_kernel.h"
 #include "topomask/encodings.h"
 
 namespace topomask {
 
 at::Tensor shortest_paths(const Graph& graph, const ShortestPathOptions& options) {
+  check_on_cpu("shortest_paths", "graph", graph.device());
   const int64_t nodes = graph.num_nodes();
   TORCH_CHECK(nodes == 0 || nodes <= options.max_entries / nodes,
               "shortest_paths: graph must have at most max_entries = ", options.max_entries, " pairs of nodes, got ",

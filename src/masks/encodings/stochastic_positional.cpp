@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "core/move.h"
 #include "masks/encodings/factor_mask.h"
 #include "masks/encodings/parameter.h"
 #include "topomask/encodings.h"
@@ -19,17 +20,18 @@ class StochasticPositionalMask final : public FactorMask {
                    row_heads(parameters[0]), parameters),
         noise_(std::move(noise)) {}
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == this->dtype()) return shared_from_this();
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(parameters()[0], target)) return shared_from_this();
     std::vector<at::Tensor> converted = parameters();
-    for (at::Tensor& parameter : converted) parameter = parameter.to(dtype);
-    return std::make_shared<StochasticPositionalMask>(size(), noise_.defined() ? noise_.to(dtype) : noise_, converted);
+    for (at::Tensor& parameter : converted) parameter = parameter.to(target);
+    return std::make_shared<StochasticPositionalMask>(size(), noise_.defined() ? noise_.to(target) : noise_, converted);
   }
 
  protected:
   Sides sides(const std::vector<at::Tensor>& parameters) const override {
     // In double: the angle of a late position has lost its fraction in single precision.
-    const at::Tensor positions = at::arange(size(), at::kDouble).unsqueeze(-1);
+    const at::Tensor positions =
+        at::arange(size(), at::dtype(at::kDouble).device(parameters[0].device())).unsqueeze(-1);
     const at::Tensor angles = positions * parameters[0].to(at::kDouble).unsqueeze(-2);
     const auto features = [&](const at::Tensor& angle) {
       const at::Tensor amplitudes = at::cat({parameters[1], parameters[1]}, -1).unsqueeze(-2);
@@ -53,7 +55,7 @@ class StochasticPositionalMask final : public FactorMask {
 
 void check_like(const char* name, const at::Tensor& parameter, const at::Tensor& frequencies) {
   TORCH_CHECK(parameter.defined() && parameter.sizes() == frequencies.sizes() &&
-                  parameter.scalar_type() == frequencies.scalar_type() && parameter.device().is_cpu(),
+                  parameter.scalar_type() == frequencies.scalar_type() && parameter.device() == frequencies.device(),
               kOp, ": ", name, " must be like frequencies, ", describe(frequencies), ", got ", describe(parameter));
   check_finite(kOp, name, parameter);
 }
@@ -80,7 +82,7 @@ MaskPtr stochastic_positional_mask(int64_t nodes, const at::Tensor& frequencies,
             std::sqrt(static_cast<double>(options.realisations));
   }
   return std::make_shared<StochasticPositionalMask>(
-      nodes, noise.defined() ? noise.to(frequencies.scalar_type()) : noise, parameters);
+      nodes, noise.defined() ? noise.to(frequencies.options().requires_grad(false)) : noise, parameters);
 }
 
 }  // namespace topomask

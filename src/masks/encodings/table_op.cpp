@@ -18,9 +18,23 @@ using torch::autograd::variable_list;
 constexpr int64_t kGrain = 32768;
 constexpr int64_t kMostBlocks = 64;  // of partial sums: memory stays small beside long tables
 
-void check_index(const char* op, const Tensor& index) {
-  TORCH_CHECK(index.scalar_type() == at::kShort && index.device().is_cpu(), op, ": index must be int16 on cpu, got ",
-              describe(index));
+void check_index(const char* op, const Tensor& index, at::Device device) {
+  TORCH_CHECK(index.scalar_type() == at::kShort && index.device() == device, op, ": index must be int16 on ", device,
+              ", got ", describe(index));
+}
+
+void check_lookup(const Tensor& table, const Tensor& index) {
+  TORCH_CHECK(table.dim() == 2 && table.size(1) >= 1 && is_real(table.scalar_type()),
+              "table_lookup: table must be float32 or float64 [H, K], K >= 1, got ", describe(table));
+  check_index("table_lookup", index, table.device());
+}
+
+void check_sums(const Tensor& grad, const Tensor& index, int64_t size) {
+  TORCH_CHECK(is_real(grad.scalar_type()) && grad.dim() == index.dim() + 1 && grad.sizes().slice(1) == index.sizes(),
+              "table_sums: grad must be float32 or float64, [H, ...] with the shape of index ", index.sizes(),
+              " behind the heads, got ", describe(grad));
+  check_index("table_sums", index, grad.device());
+  TORCH_CHECK(size >= 1, "table_sums: size must be >= 1, got ", size);
 }
 
 /// [H, …] with the shape of the index behind the heads.
@@ -32,9 +46,7 @@ std::vector<Size> with_heads(Size heads, c10::ArrayRef<Size> shape) {
 }
 
 Tensor table_lookup_cpu(const Tensor& table, const Tensor& index) {
-  TORCH_CHECK(table.dim() == 2 && table.size(1) >= 1 && is_real(table.scalar_type()) && table.device().is_cpu(),
-              "table_lookup: table must be float32 or float64 [H, K] on cpu, K >= 1, got ", describe(table));
-  check_index("table_lookup", index);
+  check_lookup(table, index);
   const Tensor rows = table.contiguous(), places = index.contiguous();
   const Tensor out = recycled_empty(with_heads(table.size(0), index.sizes()), table.options());
   const int64_t count = index.numel(), size = table.size(1);
@@ -52,12 +64,7 @@ Tensor table_lookup_cpu(const Tensor& table, const Tensor& index) {
 }
 
 Tensor table_sums_cpu(const Tensor& grad, const Tensor& index, int64_t size) {
-  TORCH_CHECK(is_real(grad.scalar_type()) && grad.device().is_cpu() && grad.dim() == index.dim() + 1 &&
-                  grad.sizes().slice(1) == index.sizes(),
-              "table_sums: grad must be float32 or float64 on cpu, [H, ...] with the shape of index ", index.sizes(),
-              " behind the heads, got ", describe(grad));
-  check_index("table_sums", index);
-  TORCH_CHECK(size >= 1, "table_sums: size must be >= 1, got ", size);
+  check_sums(grad, index, size);
   const Tensor values = grad.contiguous(), places = index.contiguous();
   const int64_t heads = grad.size(0), count = index.numel();
   // Blocks by size alone, so that sums do not depend on the number of threads.
@@ -79,6 +86,23 @@ Tensor table_sums_cpu(const Tensor& grad, const Tensor& index, int64_t size) {
     result[h].copy_(partial.sum(at::IntArrayRef{0, 1}));
   }
   return result;
+}
+
+/// On the GPU by tensor operations; an index behind the end is the last one, as in the kernels.
+Tensor places_of(const Tensor& index, int64_t size) {
+  return index.reshape(-1).to(at::kLong).bitwise_and_(0xFFFF).clamp_max_(size - 1);
+}
+
+Tensor table_lookup_cuda(const Tensor& table, const Tensor& index) {
+  check_lookup(table, index);
+  return table.index_select(1, places_of(index, table.size(1))).view(with_heads(table.size(0), index.sizes()));
+}
+
+Tensor table_sums_cuda(const Tensor& grad, const Tensor& index, int64_t size) {
+  check_sums(grad, index, size);
+  const Tensor sums = at::zeros({grad.size(0), size}, grad.options().dtype(at::kDouble));
+  return sums.index_add(1, places_of(index, size), grad.reshape({grad.size(0), -1}).to(at::kDouble))
+      .to(grad.scalar_type());
 }
 
 Tensor table_lookup_meta(const Tensor& table, const Tensor& index) {
@@ -154,6 +178,11 @@ TORCH_LIBRARY_FRAGMENT(topomask, m) {
 TORCH_LIBRARY_IMPL(topomask, CPU, m) {
   m.impl("table_lookup", topomask::table_lookup_cpu);
   m.impl("table_sums", topomask::table_sums_cpu);
+}
+
+TORCH_LIBRARY_IMPL(topomask, CUDA, m) {
+  m.impl("table_lookup", topomask::table_lookup_cuda);
+  m.impl("table_sums", topomask::table_sums_cuda);
 }
 
 TORCH_LIBRARY_IMPL(topomask, Meta, m) {

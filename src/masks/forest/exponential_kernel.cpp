@@ -15,15 +15,39 @@ TOPOMASK_INLINE void prefetch_row(const T* row, int64_t width) {
 }
 
 template <class S>
+TOPOMASK_INLINE void tree_gather_body(const TreeRowsArgs<typename S::Scalar>& args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    if (i + kAhead < end) prefetch_row(args.from + args.node[i + kAhead] * args.from_stride, args.width);
+    const auto* from = args.from + args.node[i] * args.from_stride;
+    auto* to = args.to + i * args.to_stride;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < args.width; ++c) to[c] = args.scale * from[c];
+  }
+}
+
+template <class S>
+TOPOMASK_INLINE void tree_scatter_body(const TreeRowsArgs<typename S::Scalar>& args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    const auto* from = args.from + i * args.from_stride;
+    auto* to = args.to + args.node[i] * args.to_stride;
+    int64_t c = 0;
+    for (; args.streaming && c + S::kLanes <= args.width; c += S::kLanes) S::stream(to + c, S::load(from + c));
+#pragma GCC ivdep
+    for (; c < args.width; ++c) to[c] = from[c];
+  }
+  S::end_streaming();
+}
+
+template <class S>
 TOPOMASK_INLINE void tree_up_body(const TreePassArgs<typename S::Scalar>& args, int64_t begin, int64_t end) {
   using T = typename S::Scalar;
   const int64_t width = args.width;
   for (int64_t i = end - 1; i >= begin; --i) {
-    if (i - kAhead >= begin) prefetch_row(args.y + args.node[i - kAhead] * args.stride, width);
+    if (!args.by_entry && i - kAhead >= begin) prefetch_row(args.y + args.node[i - kAhead] * args.stride, width);
     const int64_t v = args.node[i], p = args.parent[i];
     if (p < 0) continue;
     const T e = args.edge[v];
-    const T* own = args.y + v * args.stride;
+    const T* own = args.y + (args.by_entry ? i : v) * args.stride;
     T* up = args.y + p * args.stride;
 #pragma GCC ivdep
     for (int64_t c = 0; c < width; ++c) up[c] += e * own[c];
@@ -35,12 +59,12 @@ TOPOMASK_INLINE void tree_down_body(const TreePassArgs<typename S::Scalar>& args
   using T = typename S::Scalar;
   const int64_t width = args.width;
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) prefetch_row(args.y + args.node[i + kAhead] * args.stride, width);
+    if (!args.by_entry && i + kAhead < end) prefetch_row(args.y + args.node[i + kAhead] * args.stride, width);
     const int64_t v = args.node[i], p = args.parent[i];
     if (p < 0) continue;
     const T e = args.edge[v], rest = 1 - e * e;
     const T* up = args.y + p * args.stride;
-    T* own = args.y + v * args.stride;
+    T* own = args.y + (args.by_entry ? i : v) * args.stride;
 #pragma GCC ivdep
     for (int64_t c = 0; c < width; ++c) own[c] = e * up[c] + rest * own[c];
   }
@@ -148,6 +172,8 @@ TOPOMASK_INLINE void edge_gradients_from_totals_body(const EdgeGradientArgs<type
 
 }  // namespace
 
+TOPOMASK_SIMD_KERNEL(tree_gather, TreeRowsArgs)
+TOPOMASK_SIMD_KERNEL(tree_scatter, TreeRowsArgs)
 TOPOMASK_SIMD_KERNEL(tree_up, TreePassArgs)
 TOPOMASK_SIMD_KERNEL(tree_down, TreePassArgs)
 TOPOMASK_SIMD_KERNEL(tree_outside, OutsideArgs)

@@ -3,19 +3,40 @@
 #include <cstdint>
 
 // The two passes of exp(a·dist + b) over a rooted forest on raw pointers, for float and double: some columns of one
-// (batch, head) slice at a time. Entries are those of RootedOrder; rows are by node, `stride` scalars apart.
+// (batch, head) slice at a time. Entries are those of RootedOrder; rows are by node, or by entry, `stride` scalars
+// apart.
 
 namespace topomask {
 
 template <class T>
 struct TreePassArgs {
   const int32_t* node;
-  const int32_t* parent;
-  const T* edge;  ///< e_v = exp(a·w_v), by node
+  const int32_t* parent;  ///< the row of the parent, or −1
+  const T* edge;          ///< e_v = exp(a·w_v), by node
   T* y;
   int64_t stride;
   int64_t width;
+  bool by_entry = false;  ///< row i of y is that of entry i, else that of a node
 };
+
+/// Some columns of a matrix by node, to and from rows by entry.
+template <class T>
+struct TreeRowsArgs {
+  const int32_t* node;
+  const T* from;
+  T* to;
+  int64_t from_stride, to_stride;
+  int64_t width;
+  T scale;
+  bool streaming;  ///< write `to` past the caches; its rows are aligned to 64 bytes
+};
+
+/// to[i] = scale·from[node[i]] for entries begin … end−1.
+void tree_gather(const TreeRowsArgs<float>& args, int64_t begin, int64_t end);
+void tree_gather(const TreeRowsArgs<double>& args, int64_t begin, int64_t end);
+/// to[node[i]] = from[i].
+void tree_scatter(const TreeRowsArgs<float>& args, int64_t begin, int64_t end);
+void tree_scatter(const TreeRowsArgs<double>& args, int64_t begin, int64_t end);
 
 /// Towards the roots, entries end−1 … begin, x in y becoming S: S_v = x_v + Σ_{children c} e_c S_c.
 void tree_up(const TreePassArgs<float>& args, int64_t begin, int64_t end);

@@ -2,6 +2,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
+#include "core/move.h"
 #include "core/recycled.h"
 #include "masks/forest/exponential_kernel.h"
 #include "masks/forest/forest_masks.h"
@@ -51,15 +52,22 @@ class ExponentialMask final : public Mask {
     return SparseMatrix{pairs.pattern, heads_ == 1 ? exponent.exp().reshape({-1}) : exponent.exp()};
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == a_.scalar_type()) return shared_from_this();
-    return make_exponential_mask(forest_.to(dtype), a_.to(dtype), b_.defined() ? b_.to(dtype) : b_);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(a_, target)) return shared_from_this();
+    const at::Tensor a = a_.to(target), b = b_.defined() ? b_.to(target) : b_;
+    if (a.is_cpu()) return make_exponential_mask(forest_.to(a.scalar_type()), a, b);
+    return make_exponential_on_device(forest_, a, forest_.weights().to(target), b);
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
     const Edges edges(*this);
-    const at::Tensor y = scaled_copy(x, edges.scale);
+    const bool grows = std::find(edges.growing.begin(), edges.growing.end(), true) != edges.growing.end();
+    constexpr int64_t kCachedBytes = 20'000'000;  // rows of so much may be met in any order
+    const bool shared = columns_per_task(x.size(3)) < std::min(x.size(3), kWide);  // threads take parts of a row
+    const bool ordered = !grows && (rooted().scattered || shared) && x.numel() * x.element_size() > kCachedBytes;
+    const at::Tensor y = ordered ? recycled_empty(x.sizes(), x.options()) : scaled_copy(x, edges.scale);
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "tree_passes", [&] {
+      if (ordered) return product<scalar_t>(edges, x, y);
       passes<scalar_t>(edges, y, /*up=*/true, /*down=*/true);
       add_outside<scalar_t>(edges, x, y);
     });
@@ -92,6 +100,7 @@ class ExponentialMask final : public Mask {
   // In units of what a multiply-add of the sparse kernels takes on a slice of columns (src/attention/cost_model.cpp).
   static constexpr double kPassWork = 3;
   static constexpr double kExponentialWork = 8;
+  static constexpr int64_t kWide = 128;  // columns of a task
 
   /// e_v = exp(a·w_v) and e^b for each head, and whether some edge makes the mask grow.
   struct Edges {
@@ -142,7 +151,7 @@ class ExponentialMask final : public Mask {
 
   /// How many columns one task takes. A tree that is mostly crown, as a path is, leaves only the columns to share out.
   int64_t columns_per_task(int64_t columns) const {
-    constexpr int64_t kWide = 128, kNarrow = 16;
+    constexpr int64_t kNarrow = 16;
     if (4 * (rooted().size() - rooted().crown()) <= rooted().size()) return kWide;
     const int64_t share = (columns + at::get_num_threads() - 1) / at::get_num_threads();
     return std::clamp((share + kNarrow - 1) / kNarrow * kNarrow, kNarrow, kWide);
@@ -199,6 +208,64 @@ class ExponentialMask final : public Mask {
     for_segments([&](int64_t task, int64_t begin, int64_t end) {
       if (goes_down(task)) tree_down(args_of(task), begin, end);
     });
+  }
+
+  /// y = M·x where no head grows: both passes on rows copied into the order of the entries, in which a segment lies
+  /// together and no two threads write to neighbouring rows.
+  template <class T>
+  void product(const Edges& edges, const at::Tensor& x, const at::Tensor& y) const {
+    const int64_t nodes = size(), columns = x.size(3), slices = x.size(0) * heads_;
+    if (x.numel() == 0) return;
+    const int64_t width = columns_per_task(columns), parts = (columns + width - 1) / width;
+    const at::Tensor work = recycled_empty(x.sizes(), x.options());
+    constexpr int64_t kLine = 64;
+    const bool streaming =
+        columns * x.element_size() % kLine == 0 && reinterpret_cast<uintptr_t>(y.data_ptr()) % kLine == 0;
+    enum class Pass { gather, up, down };
+    const auto pass = [&](Pass which, int64_t task, int64_t begin, int64_t end) {
+      const int64_t head = task / parts % heads_, first = task % parts * width,
+                    count = std::min(width, columns - first);
+      const int64_t slice = task / parts * nodes * columns;
+      T* rows = work.mutable_data_ptr<T>() + slice + first * nodes;
+      TreePassArgs<T> args = pass_args<T>(edges, head, y);
+      args.parent = rooted().parent_entry.data();
+      args.y = rows;
+      args.stride = args.width = count;
+      args.by_entry = true;
+      if (which == Pass::gather) {
+        const T scale = edges.scale.const_data_ptr<T>()[head];
+        const T* from = x.const_data_ptr<T>() + slice + first;
+        tree_gather({args.node, from, rows, columns, count, count, scale, false}, begin, end);
+      } else if (which == Pass::up) {
+        tree_up(args, begin, end);
+      } else {
+        tree_down(args, begin, end);
+        T* to = y.mutable_data_ptr<T>() + slice + first;
+        tree_scatter({args.node, rows, to, count, columns, count, 1, streaming}, begin, end);
+      }
+    };
+    const std::vector<int64_t>& segment = rooted().segments;
+    const int64_t segments = rooted().num_segments(), crown = rooted().crown();
+    const auto for_segments = [&](const auto& f) {
+      at::parallel_for(0, slices * parts * segments, grain(crown * width, segments), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) f(i / segments, segment[i % segments], segment[i % segments + 1]);
+      });
+    };
+    const auto for_crowns = [&](const auto& f) {
+      at::parallel_for(0, slices * parts, grain((nodes - crown) * width, 1), [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) f(task);
+      });
+    };
+    for_crowns([&](int64_t task) { pass(Pass::gather, task, crown, nodes); });  // segments add to it
+    for_segments([&](int64_t task, int64_t begin, int64_t end) {
+      pass(Pass::gather, task, begin, end);
+      pass(Pass::up, task, begin, end);
+    });
+    for_crowns([&](int64_t task) {
+      pass(Pass::up, task, crown, nodes);
+      pass(Pass::down, task, crown, nodes);
+    });
+    for_segments([&](int64_t task, int64_t begin, int64_t end) { pass(Pass::down, task, begin, end); });
   }
 
   /// O of one slice [N, C] from x, which is yet to be multiplied with `scale`, and S.

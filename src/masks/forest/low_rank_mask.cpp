@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/move.h"
 #include "masks/forest/chebyshev.h"
 #include "masks/forest/component_loop.h"
 #include "masks/forest/distance_rule.h"
@@ -115,9 +116,10 @@ class LowRankMask final : public Mask {
     return matrix ? matrix->dense() : Mask::dense();
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == dtype_) return shared_from_this();
-    return std::make_shared<LowRankMask>(structure_, dtype);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    check_on_cpu(name().c_str(), "target", target.device());
+    const at::ScalarType dtype = target.has_dtype() ? target.dtype().toScalarType() : dtype_;
+    return dtype == dtype_ ? shared_from_this() : std::make_shared<LowRankMask>(structure_, dtype);
   }
 
   at::Tensor apply(const at::Tensor& x) const override {

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace topomask {
 namespace {
@@ -87,11 +88,19 @@ void fill_segments(RootedOrder& order) {
 
   order.node.resize(nodes);
   order.parent.resize(nodes);
+  order.parent_entry.resize(nodes);
+  std::vector<int32_t> entry(nodes);  // of a place
+  for (int64_t i = 0; i < nodes; ++i) entry[places[i]] = static_cast<int32_t>(i);
   for (int64_t i = 0; i < nodes; ++i) {
     const int32_t p = places[i], v = order.preorder[p], up = order.preorder_parent[p];
     order.node[i] = v;
     order.parent[i] = up < 0 ? -1 : order.preorder[up];
+    order.parent_entry[i] = up < 0 ? -1 : entry[up];
   }
+  constexpr int64_t kNear = 64;
+  int64_t far = 0;
+  for (int64_t i = 1; i < nodes; ++i) far += std::abs(int64_t{order.node[i]} - order.node[i - 1]) > kNear;
+  order.scattered = 2 * far > nodes;
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace topomask {
 struct RootedOrder {
   std::vector<int32_t> node;
   std::vector<int32_t> parent;
+  std::vector<int32_t> parent_entry;  ///< the entry of parent[i], or −1
+  bool scattered = false;             ///< whether entries next to each other are mostly nodes far from each other
   std::vector<int64_t> segments;  ///< segment s is segments[s] … segments[s+1]−1; behind the last comes the crown
 
   // The same forest in preorder: place p holds preorder[p], whose subtree is p … p+subtree[p]−1.

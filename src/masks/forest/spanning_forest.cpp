@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/move.h"
 #include "topomask/forest.h"
 
 namespace topomask {
@@ -90,6 +91,7 @@ Forest rooted_forest(const Graph& graph, const std::vector<Edge>& edges) {
 }  // namespace
 
 Forest Forest::from_graph(const Graph& graph) {
+  check_on_cpu("Forest::from_graph", "graph", graph.device());
   TORCH_CHECK(!graph.directed(), "Forest::from_graph: graph must be undirected, got a directed one");
   Joined joined(graph.num_nodes());
   const std::vector<Edge> edges = edges_of(graph);
@@ -101,6 +103,7 @@ Forest Forest::from_graph(const Graph& graph) {
 }
 
 Forest minimum_spanning_forest(const Graph& graph) {
+  check_on_cpu("minimum_spanning_forest", "graph", graph.device());
   TORCH_CHECK(!graph.directed(), "minimum_spanning_forest: graph must be undirected, got a directed one");
   std::vector<Edge> edges = edges_of(graph);
   const at::Tensor plain = graph.weights().detach().to(at::kDouble).contiguous();

@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "core/move.h"
 #include "masks/forest/forest_masks.h"
 #include "masks/forest/forest_structure.h"
 #include "masks/forest/positions.h"
@@ -79,9 +80,10 @@ class TableMask final : public Mask {
     return matrix ? matrix->dense() : Mask::dense();
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == f_.scalar_type()) return shared_from_this();
-    return std::make_shared<TableMask>(structure_, f_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(f_, target)) return shared_from_this();
+    check_on_cpu(name().c_str(), "target", target.device());
+    return std::make_shared<TableMask>(structure_, f_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override {

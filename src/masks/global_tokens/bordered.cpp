@@ -63,9 +63,10 @@ Bordered build(const SparsePattern& inner, const Border& border) {
 SparseMatrix BorderedPattern::extend(const SparseMatrix& inner, const Border& border) const {
   const std::lock_guard lock(mutex_);
   if (inner_ != inner.pattern) {
-    auto [pattern, places] = build(*inner.pattern, border);
-    pattern_ = std::move(pattern);
-    places_ = std::move(places);
+    const at::Device device = inner.pattern->device();
+    const auto [pattern, places] = build(*inner.pattern->to(at::kCPU), border);
+    pattern_ = pattern->to(device);
+    places_ = places.to(device);
     inner_ = inner.pattern;
   }
   return {pattern_, Spread::apply(inner.values, places_, pattern_->entries())};

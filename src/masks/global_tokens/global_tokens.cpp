@@ -77,7 +77,8 @@ class GlobalTokensMask final : public Mask {
 
   at::Tensor dense() const override { return at::constant_pad_nd(inner_->dense(), {tokens_, 0, tokens_, 0}, 1); }
 
-  MaskPtr to(at::ScalarType dtype) const override { return with_global_tokens(inner_->to(dtype), tokens_); }
+  std::optional<at::Device> device() const override { return inner_->device(); }
+  MaskPtr to(const at::TensorOptions& target) const override { return with_global_tokens(inner_->to(target), tokens_); }
   at::Tensor apply(const at::Tensor& x) const override { return bordered(x, inner_->apply(nodes(x))); }
   at::Tensor apply_transposed(const at::Tensor& x) const override {
     return bordered(x, inner_->apply_transposed(nodes(x)));

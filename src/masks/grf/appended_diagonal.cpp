@@ -10,6 +10,7 @@ constexpr int64_t kGrain = 4096;
 }
 
 at::Tensor diagonal_places(const SparsePattern& pattern) {
+  if (!pattern.device().is_cpu()) return diagonal_places(*pattern.to(at::kCPU)).to(pattern.device());
   at::Tensor places = at::empty({pattern.rows()}, at::kLong);
   const int64_t* offset = pattern.offsets().const_data_ptr<int64_t>();
   const int32_t* column = pattern.columns().const_data_ptr<int32_t>();
@@ -23,7 +24,9 @@ at::Tensor diagonal_places(const SparsePattern& pattern) {
   return places;
 }
 
-AppendedDiagonal::AppendedDiagonal(const SparsePattern& pattern) {
+AppendedDiagonal::AppendedDiagonal(const SparsePattern& given) {
+  const PatternPtr here = given.to(at::kCPU);
+  const SparsePattern& pattern = *here;
   const int64_t rows = pattern.rows(), entries = pattern.entries();
   at::Tensor columns = at::empty({entries + rows}, at::kInt);
   source_ = at::empty({entries + rows}, at::kLong);
@@ -42,7 +45,9 @@ AppendedDiagonal::AppendedDiagonal(const SparsePattern& pattern) {
     }
   });
   pattern_ = std::make_shared<SparsePattern>(rows, pattern.cols() + rows,
-                                             pattern.offsets() + at::arange(rows + 1, at::kLong), columns);
+                                             pattern.offsets() + at::arange(rows + 1, at::kLong), columns)
+                 ->to(given.device());
+  source_ = source_.to(given.device());
 }
 
 SparseMatrix AppendedDiagonal::operator()(const at::Tensor& values, const at::Tensor& d) const {

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "core/kept_tensors.h"
+#include "core/move.h"
 #include "masks/grf/walk_function.h"
 #include "sparse/ops.h"
 #include "topomask/grf.h"
@@ -33,9 +34,9 @@ class AsymmetricGrfMask final : public Mask {
   }
   at::Tensor dense() const override { return sparse()->dense(); }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == walks_.dtype()) return shared_from_this();
-    return std::make_shared<AsymmetricGrfMask>(converted(walks_, dtype), f_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(walks_.loads(), target)) return shared_from_this();
+    return std::make_shared<AsymmetricGrfMask>(walks_.to(target), f_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(*sparse(), x); }

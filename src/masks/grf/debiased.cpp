@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "masks/grf/product_mask.h"
 #include "masks/grf/walk_function.h"
 
@@ -47,9 +48,9 @@ class DebiasedGrfMask final : public ProductMask {
         walks_(std::move(walks)),
         products_(walks_) {}
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == walks_.dtype()) return shared_from_this();
-    return std::make_shared<DebiasedGrfMask>(name(), converted(walks_, dtype), parameters()[0].to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(walks_.loads(), target)) return shared_from_this();
+    return std::make_shared<DebiasedGrfMask>(name(), walks_.to(target), parameters()[0].to(target));
   }
 
  protected:

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "core/move.h"
 #include "core/parallel.h"
 #include "masks/grf/walk_function.h"
 #include "masks/power_series/hop_basis.h"
@@ -185,6 +186,7 @@ WalkTable::Arrays merge(const WalkTable& walks, const HopBasis& head) {
 }  // namespace
 
 WalkTable with_exact_head(const WalkTable& walks, const Graph& graph) {
+  if (!walks.device().is_cpu()) return with_exact_head(walks.to(at::kCPU), graph.to(at::kCPU)).to(walks.device());
   TORCH_CHECK(graph.num_nodes() == walks.nodes(), "with_exact_head: graph must have ", walks.nodes(),
               " nodes as the walks have, got ", graph.num_nodes());
   TORCH_CHECK(graph.weights().scalar_type() == walks.dtype(), "with_exact_head: graph must have weights of ",

@@ -3,10 +3,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "core/checks.h"
 #include "masks/grf/product.h"
+#include "masks/grf/product_arguments.h"
 #include "masks/grf/product_cpu.h"
-#include "sparse/op_arguments.h"
 
 namespace topomask {
 namespace {
@@ -16,74 +15,23 @@ using at::TensorList;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A pattern is a list of its five tensors: offsets, columns, and those of the transpose with its index.
-constexpr size_t kPatternTensors = 5;
-
 std::vector<Tensor> tensors_of(const SparsePattern& pattern) {
   const auto& t = pattern.transposed();
   return {pattern.offsets(), pattern.columns(), t.offsets, t.columns, t.index};
 }
 
-PatternTensors checked_pattern(const char* op, const char* name, TensorList p) {
-  TORCH_CHECK(p.size() == kPatternTensors, op, ": ", name, " must be a list of ", kPatternTensors, " tensors, got ",
-              p.size());
-  return {op, p[0], p[1], p[2], p[3], p[4]};
-}
-
-CsrTensors rows_of(const PatternTensors& p) {
-  return {p.offsets, p.columns};
-}
-
-CsrTensors columns_of(const PatternTensors& p) {
-  return {p.t_offsets, p.t_columns, p.t_index};
-}
-
-void check_entry_values(const char* op, const char* name, const Tensor& values, const Tensor& like, int64_t entries) {
-  TORCH_CHECK(values.dim() == 2 && is_real(values.scalar_type()) && values.device().is_cpu(), op, ": ", name,
-              " must be Float or Double [H, entries] on cpu, got ", describe(values));
-  TORCH_CHECK(values.scalar_type() == like.scalar_type() && values.size(0) == like.size(0) && values.size(1) == entries,
-              op, ": ", name, " must be ", like.scalar_type(), " [H = ", like.size(0), ", entries = ", entries,
-              "], got ", describe(values));
-}
-
-void check_product_shape(const char* op, const PatternTensors& out, int64_t rows, int64_t cols) {
-  TORCH_CHECK(out.rows() == rows && out.cols() == cols, op, ": out must be a pattern [", rows, ", ", cols, "], got [",
-              out.rows(), ", ", out.cols(), "]");
-}
-
 Tensor sparse_product_cpu(const Tensor& a, const Tensor& b, TensorList a_pattern, TensorList b_pattern,
                           TensorList out) {
-  constexpr const char* kOp = "sparse_product";
-  const auto pa = checked_pattern(kOp, "a_pattern", a_pattern), pb = checked_pattern(kOp, "b_pattern", b_pattern);
-  const auto po = checked_pattern(kOp, "out", out);
-  check_entry_values(kOp, "a", a, a, pa.entries());
-  check_entry_values(kOp, "b", b, a, pb.entries());
-  TORCH_CHECK(pa.cols() == pb.cols(), kOp, ": b_pattern must have the columns of a_pattern, ", pa.cols(), ", got ",
-              pb.cols());
-  check_product_shape(kOp, po, pa.rows(), pb.rows());
-  return product_plain(a, b, rows_of(pa), columns_of(pb), rows_of(po), pb.rows());
+  return product_plain(check_product(a, b, a_pattern, b_pattern, out));
 }
 
 Tensor sparse_gram_cpu(const Tensor& a, TensorList a_pattern, TensorList out) {
-  constexpr const char* kOp = "sparse_gram";
-  const auto pa = checked_pattern(kOp, "a_pattern", a_pattern), po = checked_pattern(kOp, "out", out);
-  check_entry_values(kOp, "a", a, a, pa.entries());
-  check_product_shape(kOp, po, pa.rows(), pa.rows());
-  return product_plain(a, a, rows_of(pa), columns_of(pa), rows_of(po), pa.rows());
+  return product_plain(check_gram(a, a_pattern, out));
 }
 
-/// ∂⟨grad, A·Bᵀ⟩/∂A, or with `transposed` ∂⟨gradᵀ, A·Bᵀ⟩/∂A: the gradient in B, once A and B have changed places.
 Tensor sparse_product_backward_cpu(const Tensor& grad, const Tensor& b, TensorList a_pattern, TensorList b_pattern,
                                    TensorList out, bool transposed) {
-  constexpr const char* kOp = "sparse_product_backward";
-  const auto pa = checked_pattern(kOp, "a_pattern", a_pattern), pb = checked_pattern(kOp, "b_pattern", b_pattern);
-  const auto po = checked_pattern(kOp, "out", out);
-  check_entry_values(kOp, "b", b, b, pb.entries());
-  check_entry_values(kOp, "grad", grad, b, po.entries());
-  TORCH_CHECK(pa.cols() == pb.cols(), kOp, ": b_pattern must have the columns of a_pattern, ", pa.cols(), ", got ",
-              pb.cols());
-  check_product_shape(kOp, po, transposed ? pb.rows() : pa.rows(), transposed ? pa.rows() : pb.rows());
-  return product_grad_plain(grad, b, rows_of(pa), columns_of(pb), transposed ? columns_of(po) : rows_of(po), pb.rows());
+  return product_grad_plain(check_product_backward(grad, b, a_pattern, b_pattern, out, transposed));
 }
 
 Tensor entries_of(const Tensor& like, TensorList pattern) {

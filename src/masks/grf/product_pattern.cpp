@@ -1,6 +1,8 @@
 #include "masks/grf/product_pattern.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
 
 #include <bit>
 #include <mutex>
@@ -81,9 +83,11 @@ class Union {
 
 /// The rows of a pattern, or of its transpose.
 struct Rows {
+  Rows(const at::Tensor& offsets, const at::Tensor& columns)
+      : offset(offsets.const_data_ptr<int64_t>()), column(columns.const_data_ptr<int32_t>()) {}
   Rows(const SparsePattern& pattern, bool transposed)
-      : offset((transposed ? pattern.transposed().offsets : pattern.offsets()).const_data_ptr<int64_t>()),
-        column((transposed ? pattern.transposed().columns : pattern.columns()).const_data_ptr<int32_t>()) {}
+      : Rows(transposed ? pattern.transposed().offsets : pattern.offsets(),
+             transposed ? pattern.transposed().columns : pattern.columns()) {}
 
   std::span<const int32_t> operator[](int64_t i) const { return {column + offset[i], column + offset[i + 1]}; }
 
@@ -96,16 +100,20 @@ struct Chunk {
   std::vector<int32_t> columns;
 };
 
+using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
+
 /// One parallel pass over the rows of A, each thread into a list of its own; then the lists are laid end to end.
-PatternPtr build_product(const SparsePattern& a, const SparsePattern& b) {
-  const Rows rows(a, false), columns_of_b(b, true);
-  at::Tensor offsets = at::zeros({a.rows() + 1}, at::kLong);
+TwoTensors product_pattern_cpu(const at::Tensor& a_offsets, const at::Tensor& a_columns, const at::Tensor& bt_offsets,
+                               const at::Tensor& bt_columns, int64_t cols) {
+  const Rows rows(a_offsets, a_columns), columns_of_b(bt_offsets, bt_columns);
+  const int64_t count = a_offsets.size(0) - 1;
+  at::Tensor offsets = at::zeros({count + 1}, at::kLong);
   int64_t* offset = offsets.mutable_data_ptr<int64_t>();
   std::vector<Chunk> chunks;
   std::mutex mutex;
-  for_row_ranges(rows.offset, a.rows(), 1, 16, [&](int64_t, int64_t begin, int64_t end) {
+  for_row_ranges(rows.offset, count, 1, 16, [&](int64_t, int64_t begin, int64_t end) {
     Chunk chunk{begin, {}};
-    Union row(b.rows());
+    Union row(cols);
     for (int64_t i = begin; i < end; ++i) {
       const size_t before = chunk.columns.size();
       for (int32_t c : rows[i]) row.add(columns_of_b[c]);
@@ -115,14 +123,23 @@ PatternPtr build_product(const SparsePattern& a, const SparsePattern& b) {
     const std::lock_guard lock(mutex);
     chunks.push_back(std::move(chunk));
   });
-  for (int64_t i = 0; i < a.rows(); ++i) offset[i + 1] += offset[i];
-  at::Tensor columns = at::empty({offset[a.rows()]}, at::kInt);
+  for (int64_t i = 0; i < count; ++i) offset[i + 1] += offset[i];
+  at::Tensor columns = at::empty({offset[count]}, at::kInt);
   int32_t* column = columns.mutable_data_ptr<int32_t>();
   at::parallel_for(0, static_cast<int64_t>(chunks.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       std::copy(chunks[c].columns.begin(), chunks[c].columns.end(), column + offset[chunks[c].begin]);
     }
   });
+  return {offsets, columns};
+}
+
+PatternPtr build_product(const SparsePattern& a, const SparsePattern& b) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("topomask::product_pattern", "")
+                             .typed<decltype(product_pattern_cpu)>();
+  const SparsePattern::Transposed& bt = b.transposed();
+  const auto [offsets, columns] = op.call(a.offsets(), a.columns(), bt.offsets, bt.columns, b.rows());
   return std::make_shared<SparsePattern>(a.rows(), b.rows(), offsets, columns);
 }
 
@@ -148,7 +165,9 @@ PatternPtr SparsePattern::product(const PatternPtr& other) const {
   return made;
 }
 
-ProductEstimate estimate_product(const std::vector<PatternPtr>& factors) {
+ProductEstimate estimate_product(const std::vector<PatternPtr>& given) {
+  std::vector<PatternPtr> factors;
+  for (const PatternPtr& factor : given) factors.push_back(factor->to(at::kCPU));
   const int64_t rows = factors.front()->rows();
   if (rows == 0) return {};
   constexpr int64_t kSamples = 256;
@@ -174,6 +193,17 @@ ProductEstimate estimate_product(const std::vector<PatternPtr>& factors) {
   }
   const double scale = static_cast<double>(rows) / static_cast<double>(samples);
   return {entries * scale, work * scale};
+}
+
+TORCH_LIBRARY_FRAGMENT(topomask, m) {
+  m.set_python_module("topomask.fake");  // sizes depend on data: the fake kernel is there
+  m.def(
+      "product_pattern(Tensor a_offsets, Tensor a_columns, Tensor bt_offsets, Tensor bt_columns, int cols) -> (Tensor, "
+      "Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(topomask, CPU, m) {
+  m.impl("product_pattern", product_pattern_cpu);
 }
 
 }  // namespace topomask

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "topomask/grf.h"
 
 namespace topomask {
@@ -38,9 +39,9 @@ class ProjectedMask final : public Mask {
     return at::matmul(f->left.dense, f->right.dense.mT());
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == signs_.scalar_type()) return shared_from_this();
-    return std::make_shared<ProjectedMask>(mask_->to(dtype), signs_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(signs_, target)) return shared_from_this();
+    return std::make_shared<ProjectedMask>(mask_->to(target), signs_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
@@ -99,7 +100,7 @@ MaskPtr projected_mask(const MaskPtr& mask, const ProjectionOptions& options) {
   const at::Tensor bits =
       at::randint(0, 2, {left.pattern->cols(), options.width}, at::detail::createCPUGenerator(options.seed), at::kLong);
   const at::Tensor signs = (2 * bits - 1).to(at::kDouble) / std::sqrt(static_cast<double>(options.width));
-  return std::make_shared<ProjectedMask>(mask, signs.to(left.values.scalar_type()));
+  return std::make_shared<ProjectedMask>(mask, signs.to(left.values.options().requires_grad(false)));
 }
 
 }  // namespace topomask

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "core/kept_tensors.h"
+#include "core/move.h"
 #include "masks/grf/product.h"
 #include "masks/grf/product_pattern.h"
 #include "masks/grf/walk_function.h"
@@ -107,12 +108,12 @@ class StitchedGrfMask final : public Mask {
     return SparseMatrix{pattern_, values};
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == f_.scalar_type()) return shared_from_this();
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(f_, target)) return shared_from_this();
     std::vector<WalkTable> others;
-    for (const WalkTable& table : tables()) others.push_back(converted(table, dtype));
+    for (const WalkTable& table : tables()) others.push_back(table.to(target));
     return std::make_shared<StitchedGrfMask>(std::make_shared<Chain>(std::move(others), chain_->options()),
-                                             f_.to(dtype));
+                                             f_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override {

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "masks/grf/debiased.h"
 #include "masks/grf/product_mask.h"
 #include "masks/grf/walk_function.h"
@@ -16,9 +17,9 @@ class SymmetricGrfMask final : public ProductMask {
         walks_(std::move(walks)),
         rule_(rule) {}
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == walks_.dtype()) return shared_from_this();
-    return std::make_shared<SymmetricGrfMask>(name(), converted(walks_, dtype), parameters()[0].to(dtype), rule_);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(walks_.loads(), target)) return shared_from_this();
+    return std::make_shared<SymmetricGrfMask>(name(), walks_.to(target), parameters()[0].to(target), rule_);
   }
 
  protected:

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "masks/grf/product_mask.h"
 #include "masks/grf/walk_function.h"
 #include "topomask/grf.h"
@@ -15,11 +16,11 @@ class TwoSidedGrfMask final : public ProductMask {
         queries_(std::move(queries)),
         keys_(std::move(keys)) {}
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == queries_.dtype()) return shared_from_this();
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(queries_.loads(), target)) return shared_from_this();
     std::vector<at::Tensor> functions = parameters();
-    for (at::Tensor& f : functions) f = f.to(dtype);
-    return std::make_shared<TwoSidedGrfMask>(converted(queries_, dtype), converted(keys_, dtype), functions, heads());
+    for (at::Tensor& f : functions) f = f.to(target);
+    return std::make_shared<TwoSidedGrfMask>(queries_.to(target), keys_.to(target), functions, heads());
   }
 
  protected:

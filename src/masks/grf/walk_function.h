@@ -12,17 +12,18 @@ inline int64_t function_heads(const at::Tensor& f) {
 }
 
 /// `whose` says in errors what has that dtype already.
-inline void check_function(const char* op, const char* name, const at::Tensor& f, at::ScalarType dtype,
+inline void check_function(const char* op, const char* name, const at::Tensor& f, const at::Tensor& like,
                            const char* whose, int64_t max_hops) {
-  TORCH_CHECK(f.defined() && (f.dim() == 1 || f.dim() == 2) && is_real(f.scalar_type()) && f.device().is_cpu(), op,
-              ": ", name, " must be Float or Double, [K] or [H, K] on cpu, got ", describe(f));
+  TORCH_CHECK(f.defined() && (f.dim() == 1 || f.dim() == 2) && is_real(f.scalar_type()) && f.device() == like.device(),
+              op, ": ", name, " must be Float or Double, [K] or [H, K] on ", like.device(), ", got ", describe(f));
   TORCH_CHECK(function_heads(f) >= 1, op, ": ", name, " must have at least one head, got ", describe(f));
-  TORCH_CHECK(f.scalar_type() == dtype, op, ": ", name, " must be ", dtype, " as ", whose, " are, got ", describe(f));
+  TORCH_CHECK(f.scalar_type() == like.scalar_type(), op, ": ", name, " must be ", like.scalar_type(), " as ", whose,
+              " are, got ", describe(f));
   TORCH_CHECK(f.size(-1) <= max_hops + 1, op, ": ", name, " must have at most max_hops + 1 = ", max_hops + 1,
               " coefficients, got ", describe(f));
 }
 inline void check_function(const char* op, const char* name, const at::Tensor& f, const WalkTable& walks) {
-  check_function(op, name, f, walks.dtype(), "the loads of the walks", walks.max_hops());
+  check_function(op, name, f, walks.loads(), "the loads of the walks", walks.max_hops());
 }
 
 /// Values of Φ̂ from a table: walk_features or adhoc_features.
@@ -39,9 +40,6 @@ inline at::Tensor feature_values(FeatureRule rule, const WalkTable& walks, const
 inline double feature_work(const WalkTable& walks) {
   return static_cast<double>(walks.columns().size(0));
 }
-
-/// The same walks with loads in another precision.
-WalkTable converted(const WalkTable& walks, at::ScalarType dtype);
 
 /// Whether two tables were drawn with the same random numbers, for one walker at least.
 bool share_walkers(const WalkTable& a, const WalkTable& b);

@@ -20,11 +20,11 @@ at::Tensor checked_discount(const char* op, const WalkTable& walks, const at::Te
   const at::Tensor& counts = walks.counts();
   TORCH_CHECK(counts.numel() == 0 || counts.min().item<int32_t>() >= 1, op,
               ": walks must count their walkers at every node, got a table with an exact head");
-  if (!discount.defined()) return at::ones({}, walks.dtype());
+  if (!discount.defined()) return at::ones({}, walks.loads().options());
   TORCH_CHECK(discount.dim() <= 1 && discount.numel() >= 1 && discount.scalar_type() == walks.dtype() &&
-                  discount.device().is_cpu(),
-              op, ": discount must be ", walks.dtype(), " as the loads of the walks are, [] or [H] on cpu, got ",
-              describe(discount));
+                  discount.device() == walks.device(),
+              op, ": discount must be ", walks.dtype(), " as the loads of the walks are, [] or [H] on ", walks.device(),
+              ", got ", describe(discount));
   check_values(op, discount);
   return discount;
 }
@@ -34,11 +34,11 @@ at::Tensor mean_frequencies(const char* op, const WalkTable& walks, const at::Te
   // No more powers than there are hops: λ^t of a hop that nobody made could overflow.
   const int64_t terms = walks.hops().numel() == 0 ? 1 : walks.hops().max().item<int16_t>() + 1;
   const at::Tensor heads = discount.numel() == 1 ? discount.reshape({}) : discount;
-  return adhoc_features(walks, at::pow(heads.unsqueeze(-1), at::arange(terms, walks.dtype())));
+  return adhoc_features(walks, at::pow(heads.unsqueeze(-1), at::arange(terms, walks.loads().options())));
 }
 
 at::Tensor entry_rows(const SparsePattern& pattern) {
-  return at::repeat_interleave(at::arange(pattern.rows(), at::kLong), pattern.offsets().diff());
+  return at::repeat_interleave(at::arange(pattern.rows(), pattern.offsets().options()), pattern.offsets().diff());
 }
 
 at::Tensor divide_rows(const at::Tensor& values, const at::Tensor& divisors, const at::Tensor& rows) {

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "core/kept_tensors.h"
+#include "core/move.h"
 #include "masks/grf/appended_diagonal.h"
 #include "masks/grf/walk_function.h"
 #include "masks/node_kernel/frequencies.h"
@@ -41,9 +42,9 @@ class NodeFrequencyMask final : public Mask {
   }
   at::Tensor dense() const override { return sparse()->dense(); }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == walks_.dtype()) return shared_from_this();
-    return std::make_shared<NodeFrequencyMask>(converted(walks_, dtype), discount_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(walks_.loads(), target)) return shared_from_this();
+    return std::make_shared<NodeFrequencyMask>(walks_.to(target), discount_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(*sparse(), x); }

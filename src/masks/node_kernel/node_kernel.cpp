@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/move.h"
 #include "masks/grf/product_mask.h"
 #include "masks/grf/walk_function.h"
 #include "masks/node_kernel/frequencies.h"
@@ -28,9 +29,9 @@ class NodeKernelMask final : public ProductMask {
     if (options_.alpha == 1) rows_ = entry_rows(*walks_.pattern());
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == walks_.dtype()) return shared_from_this();
-    return std::make_shared<NodeKernelMask>(converted(walks_, dtype), parameters()[0].to(dtype), options_);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(walks_.loads(), target)) return shared_from_this();
+    return std::make_shared<NodeKernelMask>(walks_.to(target), parameters()[0].to(target), options_);
   }
 
  protected:

@@ -23,7 +23,7 @@ class NoneMask final : public Mask {
     return Factors{{std::nullopt, ones}, {std::nullopt, ones}};
   }
 
-  MaskPtr to(at::ScalarType) const override { return shared_from_this(); }
+  MaskPtr to(const at::TensorOptions&) const override { return shared_from_this(); }
   at::Tensor apply(const at::Tensor& x) const override { return x.sum(-2, true).expand_as(x).contiguous(); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return apply(x); }
 

@@ -6,6 +6,7 @@
 
 #include "core/checks.h"
 #include "core/kept_tensors.h"
+#include "core/move.h"
 #include "masks/power_series/hop_basis.h"
 
 namespace topomask {
@@ -16,7 +17,7 @@ class Structure {
  public:
   Structure(Graph graph, int64_t terms, const PowerSeriesOptions& options)
       : graph_(std::move(graph)), terms_(terms), options_(options) {
-    estimate_ = estimate_hop_entries(graph_, terms_, options_.max_sparse_entries);
+    estimate_ = estimate_hop_entries(graph_.to(at::kCPU), terms_, options_.max_sparse_entries);
   }
 
   const Graph& graph() const { return graph_; }
@@ -31,7 +32,8 @@ class Structure {
     const std::lock_guard lock(mutex_);
     if (!basis_) {
       const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
-      basis_ = build_hop_basis(graph_, terms_);
+      const HopBasis made = build_hop_basis(graph_.to(at::kCPU), terms_);
+      basis_ = {made.pattern->to(graph_.device()), made.powers.to(graph_.device())};
     }
     return *basis_;
   }
@@ -84,9 +86,9 @@ class PowerSeriesMask final : public Mask {
     return matrix ? matrix->dense() : Mask::dense();
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == alpha_.scalar_type()) return shared_from_this();
-    return power_series_mask(graph().to(dtype), alpha_.to(dtype), structure_->options());
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(alpha_, target)) return shared_from_this();
+    return power_series_mask(graph().to(target), alpha_.to(target), structure_->options());
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
@@ -138,6 +140,8 @@ MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const Pow
               describe(alpha));
   TORCH_CHECK(alpha.scalar_type() == graph.weights().scalar_type(), "power_series_mask: alpha must be ",
               graph.weights().scalar_type(), " as the graph's weights are, got ", describe(alpha));
+  TORCH_CHECK(alpha.device() == graph.device(), "power_series_mask: alpha must be on ", graph.device(),
+              " as the graph is, got ", describe(alpha));
   TORCH_CHECK(options.max_sparse_entries >= 0, "power_series_mask: max_sparse_entries must be >= 0, got ",
               options.max_sparse_entries);
   return std::make_shared<PowerSeriesMask>(std::make_shared<Structure>(graph, alpha.size(-1), options), alpha);

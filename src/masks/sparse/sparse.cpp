@@ -16,6 +16,7 @@ class SparseMask final : public Mask {
   int64_t size() const override { return matrix_.pattern->rows(); }
   int64_t heads() const override { return matrix_.heads(); }
   std::optional<at::ScalarType> dtype() const override { return matrix_.values.scalar_type(); }
+  std::optional<at::Device> device() const override { return matrix_.values.device(); }
   std::vector<at::Tensor> parameters() const override {
     return learnable_ ? std::vector<at::Tensor>{matrix_.values} : std::vector<at::Tensor>{};
   }
@@ -27,8 +28,8 @@ class SparseMask final : public Mask {
 
   std::optional<SparseMatrix> sparse() const override { return matrix_; }
   at::Tensor dense() const override { return matrix_.dense(); }
-  MaskPtr to(at::ScalarType dtype) const override {
-    return std::make_shared<SparseMask>(name_, SparseMatrix{matrix_.pattern, matrix_.values.to(dtype)}, learnable_);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    return std::make_shared<SparseMask>(name_, matrix_.to(target), learnable_);
   }
 
   at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(plain(), x); }
@@ -87,8 +88,8 @@ MaskPtr sparse_mask(const SparseMatrix& matrix) {
 }
 
 MaskPtr neighbours_mask(const Graph& graph) {
-  const PatternPtr pattern = with_diagonal(*graph.pattern());
-  const at::Tensor ones = at::ones({pattern->entries()}, graph.weights().scalar_type());
+  const PatternPtr pattern = with_diagonal(*graph.pattern()->to(at::kCPU))->to(graph.device());
+  const at::Tensor ones = at::ones({pattern->entries()}, graph.weights().options().requires_grad(false));
   return std::make_shared<SparseMask>("neighbours", SparseMatrix{pattern, ones}, false);
 }
 

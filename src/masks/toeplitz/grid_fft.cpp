@@ -52,10 +52,10 @@ struct Block {
   int64_t slice, first, count;
 };
 
-constexpr int64_t kBlockPoints = 1 << 18;
-
+/// On a GPU as many as keep it busy.
 std::vector<Block> blocks_of(const at::Tensor& x, const GridFft& fft) {
-  const int64_t columns = x.size(-1), count = std::clamp<int64_t>(kBlockPoints / fft.points(), 1, 64);
+  const int64_t points = int64_t{1} << (x.is_cpu() ? 18 : 26), most = x.is_cpu() ? 64 : 1024;
+  const int64_t columns = x.size(-1), count = std::clamp<int64_t>(points / fft.points(), 1, most);
   std::vector<Block> blocks;
   for (int64_t slice = 0; slice < x.size(0) * x.size(1); ++slice) {
     for (int64_t first = 0; first < columns; first += count) {
@@ -63,6 +63,16 @@ std::vector<Block> blocks_of(const at::Tensor& x, const GridFft& fft) {
     }
   }
   return blocks;
+}
+
+/// f(begin, end) over all tasks: on the threads of a CPU, in order where the work is a GPU's.
+template <class F>
+void for_tasks(const at::Tensor& x, int64_t tasks, int64_t grain, const F& f) {
+  if (x.is_cpu()) {
+    at::parallel_for(0, tasks, grain, f);
+  } else {
+    f(0, tasks);
+  }
 }
 
 }  // namespace
@@ -78,7 +88,7 @@ at::Tensor fft_product(const at::Tensor& g, const at::Tensor& x, const std::vect
   const at::Tensor sources = x.flatten(0, 1), targets = y.flatten(0, 1);
   const std::vector<Block> blocks = blocks_of(x, fft);
   const int64_t grain = std::max<int64_t>(1, 8192 / (blocks[0].count * fft.points()));  // blocks worth a thread
-  at::parallel_for(0, std::ssize(blocks), grain, [&](int64_t begin, int64_t end) {
+  for_tasks(x, std::ssize(blocks), grain, [&](int64_t begin, int64_t end) {
     const PlainOps plain;
     for (int64_t b = begin; b < end; ++b) {
       const Block& block = blocks[b];
@@ -105,7 +115,7 @@ at::Tensor fft_offset_gradient(const at::Tensor& grad, const at::Tensor& x, cons
   // A fixed number of sums, each over its blocks in order: the same result for any number of threads.
   const int64_t parts = std::min<int64_t>(8, std::ssize(blocks));
   std::vector<std::vector<at::Tensor>> sums(parts, std::vector<at::Tensor>(heads));
-  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+  for_tasks(x, parts, 1, [&](int64_t begin, int64_t end) {
     const PlainOps plain;
     for (int64_t s = begin; s < end; ++s) {
       for (int64_t b = s; b < std::ssize(blocks); b += parts) {

@@ -50,19 +50,19 @@ OffsetRule::OffsetRule(std::vector<int64_t> dims, bool by_distance, const Toepli
 at::Tensor OffsetRule::offsets(const at::Tensor& parameter) const {
   at::Tensor values = options_.logarithmic ? parameter.exp() : parameter;
   const int64_t heads = values.dim() > static_cast<int64_t>(parameter_shape_.size()) ? values.size(0) : 1;
-  if (by_distance_) values = values.reshape({heads, -1}).gather(1, distance_.expand({heads, -1}));
+  if (by_distance_) values = values.reshape({heads, -1}).gather(1, distance_.to(values.device()).expand({heads, -1}));
   std::vector<int64_t> shape{heads};
   shape.insert(shape.end(), offset_shape_.begin(), offset_shape_.end());
   values = values.reshape(shape);
-  return allowed_.defined() ? values * allowed_ : values;
+  return allowed_.defined() ? values * allowed_.to(values.device()) : values;
 }
 
 at::Tensor OffsetRule::gradient(const at::Tensor& parameter, const at::Tensor& grad_offsets) const {
-  at::Tensor grad = allowed_.defined() ? grad_offsets * allowed_ : grad_offsets;
+  at::Tensor grad = allowed_.defined() ? grad_offsets * allowed_.to(grad_offsets.device()) : grad_offsets;
   if (by_distance_) {
     const int64_t heads = grad.size(0);
     grad = at::zeros({heads, parameter_shape_[0]}, grad.options())
-               .scatter_add_(1, distance_.expand({heads, -1}), grad.reshape({heads, -1}));
+               .scatter_add_(1, distance_.to(grad.device()).expand({heads, -1}), grad.reshape({heads, -1}));
   }
   grad = grad.reshape(parameter.sizes());
   return options_.logarithmic ? grad * parameter.exp() : grad;

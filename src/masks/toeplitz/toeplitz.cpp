@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "core/plain_ops.h"
 #include "masks/toeplitz/grid_fft.h"
 #include "masks/toeplitz/offsets.h"
@@ -39,9 +40,9 @@ class ToeplitzMask final : public Mask {
     return heads() == 1 ? matrix[0] : matrix;
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == parameter_.scalar_type()) return shared_from_this();
-    return std::make_shared<ToeplitzMask>(rule_, parameter_.to(dtype));
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(parameter_, target)) return shared_from_this();
+    return std::make_shared<ToeplitzMask>(rule_, parameter_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override { return product(offsets(false), x); }
@@ -56,6 +57,7 @@ class ToeplitzMask final : public Mask {
   std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const override {
     const auto m = static_cast<double>(features), d = static_cast<double>(value_dim);
     const double tiles = pairs() * (m + d) * (rule_->options().causality == Causality::none ? 1.0 : 0.5);
+    if (parameter_.is_cuda()) return std::nullopt;  // transforms of all columns at once are faster there
     if (tiles * kMatrixProduct > counts().operator_work * m * d) return std::nullopt;
     return 0.65 * tiles;  // tiles are large: a multiply-add takes less than in the small products this is counted in
   }
@@ -122,7 +124,7 @@ MaskPtr make(const char* op, const char* argument, const std::vector<int64_t>& d
   auto rule = std::make_shared<const OffsetRule>(dims, by_distance, options);
   const at::IntArrayRef shape = rule->parameter_shape();
   const bool per_head = parameter.defined() && parameter.dim() == std::ssize(shape) + 1 && parameter.size(0) >= 1;
-  TORCH_CHECK(parameter.defined() && is_real(parameter.scalar_type()) && parameter.device().is_cpu() &&
+  TORCH_CHECK(parameter.defined() && is_real(parameter.scalar_type()) &&
                   (per_head ? parameter.sizes().slice(1) : parameter.sizes()) == shape,
               op, ": ", argument, " must be Float or Double of shape ", shape, ", or [H, …] of it, for a grid of ",
               at::IntArrayRef(dims), ", got ", describe(parameter));

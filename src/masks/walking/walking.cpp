@@ -1,8 +1,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
 
+#include "core/move.h"
 #include "core/simd.h"
 #include "masks/grf/walk_function.h"
+#include "masks/walking/on_device.h"
 #include "masks/walking/visit_kernel.h"
 #include "masks/walking/visits.h"
 #include "sparse/op_arguments.h"
@@ -14,12 +16,19 @@ namespace {
 /// What masks of one graph and one set of options share.
 struct Walking {
   Walking(const Graph& graph, const WalkOptions& options)
-      : graph(graph), options(options), plan("walking_mask", options), steps("walking_mask", graph, options) {}
+      : graph(graph), options(options), plan("walking_mask", options) {
+    if (graph.device().is_cpu()) {
+      steps.emplace("walking_mask", graph, options);
+    } else {
+      on_device.emplace(graph, options);
+    }
+  }
 
   Graph graph;
   WalkOptions options;
   WalkPlan plan;
-  WalkSteps steps;
+  std::optional<WalkSteps> steps;           // on the CPU
+  std::optional<VisitsOnDevice> on_device;  // elsewhere
 };
 
 /// [B, H, N, C] zeros in the kernels' layout.
@@ -37,7 +46,7 @@ class VisitSums {
   template <class F>
   void for_slices(int64_t slices, const F& f) {
     const int64_t first = walking_.options.first_walker;
-    for_visits<T>(walking_.plan, walking_.steps, first, first + walking_.options.walkers,
+    for_visits<T>(walking_.plan, *walking_.steps, first, first + walking_.options.walkers,
                   [&](std::vector<Visits<T>>& parts) {
                     parts_ = &parts;
                     for (int64_t slice = 0; slice < slices; ++slice) f(slice);
@@ -121,15 +130,16 @@ class WalkingMask final : public Mask {
     return visits() * (static_cast<double>(features + value_dim) + kVisit);
   }
 
-  MaskPtr to(at::ScalarType dtype) const override {
-    if (dtype == f_.scalar_type()) return shared_from_this();
-    return walking_mask(walking_->graph.to(dtype), f_.to(dtype), walking_->options);
+  MaskPtr to(const at::TensorOptions& target) const override {
+    if (is_at(f_, target)) return shared_from_this();
+    return walking_mask(walking_->graph.to(target), f_.to(target), walking_->options);
   }
 
   at::Tensor apply(const at::Tensor& x) const override { return product(x, false); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return product(x, true); }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    if (walking_->on_device) return {per_walker(walking_->on_device->function_gradient(coefficients(), x, grad))};
     const at::Tensor in = to_kernel_layout(x), out = to_kernel_layout(grad), gradient = at::zeros_like(coefficients());
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "walking_mask", [&] {
       VisitSums<scalar_t> sums(*walking_, coefficients());
@@ -143,6 +153,7 @@ class WalkingMask final : public Mask {
 
   at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                             bool transposed) const override {
+    if (walking_->on_device) return walking_->on_device->masked_product(coefficients(), a, b, c, transposed);
     const at::Tensor left = to_kernel_layout(a), right = to_kernel_layout(b), values = to_kernel_layout(c);
     const at::Tensor out = zeros_for(c, c.size(3));
     AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), "walking_mask", [&] {
@@ -164,6 +175,11 @@ class WalkingMask final : public Mask {
   /// and ∂f_t = Σ load/n s p. The walkers go out once for all four.
   MaskedProductGradients masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                                                  const at::Tensor& grad, bool want_parameters) const override {
+    if (walking_->on_device) {
+      auto made = walking_->on_device->masked_product_backward(coefficients(), a, b, c, grad);
+      made.parameters = {per_walker(made.parameters[0])};
+      return made;
+    }
     const at::Tensor left = to_kernel_layout(a), right = to_kernel_layout(b), values = to_kernel_layout(c),
                      out = to_kernel_layout(grad);
     const at::Tensor grad_a = zeros_for(a, a.size(3)), grad_b = zeros_for(b, b.size(3)),
@@ -211,6 +227,7 @@ class WalkingMask final : public Mask {
   }
 
   at::Tensor product(const at::Tensor& x, bool transposed) const {
+    if (walking_->on_device) return walking_->on_device->product(coefficients(), x, transposed);
     const at::Tensor in = to_kernel_layout(x), out = zeros_for(x, x.size(3));
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "walking_mask", [&] {
       VisitSums<scalar_t> sums(*walking_, coefficients());
@@ -233,7 +250,7 @@ class WalkingMask final : public Mask {
 
 MaskPtr walking_mask(const Graph& graph, const at::Tensor& f, const WalkOptions& walks) {
   const auto walking = std::make_shared<Walking>(graph, walks);
-  check_function("walking_mask", "f", f, graph.weights().scalar_type(), "the graph's weights", walking->plan.max_hops);
+  check_function("walking_mask", "f", f, graph.weights(), "the graph's weights", walking->plan.max_hops);
   TORCH_CHECK(!walks.group_products,
               "walking_mask: walks.group_products must be false: there is no table to keep them");
   return std::make_shared<WalkingMask>(walking, f);

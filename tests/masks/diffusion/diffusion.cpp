@@ -272,7 +272,7 @@ TEST(Diffusion, SaysWhatIsWrong) {
                "diffusion_mask: lambda must be finite and >= 0, got -0.5");
   EXPECT_ERROR(diffusion_mask(graph, at::scalar_tensor(NAN)), "lambda must be finite and >= 0, got nan");
   EXPECT_ERROR(diffusion_mask(graph, at::ones({2, 2})),
-               "diffusion_mask: lambda must be Float or Double, [] or [H], on cpu, got Float[2, 2]");
+               "diffusion_mask: lambda must be Float or Double, [] or [H], on cpu or cuda, got Float[2, 2]");
   EXPECT_ERROR(diffusion_mask(graph, at::ones({0})), "got Float[0]");
   EXPECT_ERROR(diffusion_mask(graph, lambda.to(at::kDouble)), "lambda must be Float as the graph's weights are");
   EXPECT_ERROR(diffusion_mask(graph, lambda, {.tolerance = 0}), "tolerance must be in (0, 1), got 0");

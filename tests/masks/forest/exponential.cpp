@@ -102,5 +102,29 @@ TEST(ForestExponential, IsBitEqualForAnyNumberOfThreads) {
   at::set_num_threads(threads);
 }
 
+TEST(ForestExponential, IsTheSameBeyondTheCachesAsInThem) {
+  const int64_t nodes = 90001;
+  at::Tensor parent = (at::rand({nodes}, at::kDouble) * at::arange(nodes)).to(at::kLong);
+  parent[0] = -1;
+  parent[nodes / 2] = -1;
+  for (const at::Tensor& tree : {parent, at::arange(nodes, at::kLong) - 1}) {
+    const MaskPtr mask = tree_mask(Forest(tree), DistanceFunction::exponential(-0.5, 0.2));
+    for (const int64_t columns : {64, 63}) {
+      const at::Tensor x = at::rand({nodes, columns});
+      const at::Tensor left = mask->matmul(x.narrow(1, 0, 32)), right = mask->matmul(x.narrow(1, 32, columns - 32));
+      const int threads = at::get_num_threads();
+      at::Tensor first;
+      for (const int t : {1, 2, 7}) {
+        at::set_num_threads(t);
+        const at::Tensor y = mask->matmul(x);
+        EXPECT_TRUE(at::allclose(y, at::cat({left, right}, 1), 1e-5)) << columns << " columns, " << t << " threads";
+        if (!first.defined()) first = y;
+        EXPECT_TRUE(at::equal(y, first)) << columns << " columns, " << t << " threads";
+      }
+      at::set_num_threads(threads);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace topomask::testing

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "topomask/sparse.h"
+
+namespace topomask {
+
+// What `to(target)` of masks, graphs and tables is made of: what the target leaves unsaid, dtype or device, stays.
+
+/// Whether the tensor has the dtype and the device of the target already.
+inline bool is_at(const at::Tensor& tensor, const at::TensorOptions& target) {
+  return (!target.has_dtype() || tensor.dtype() == target.dtype()) &&
+         (!target.has_device() || tensor.device() == target.device() ||
+          (tensor.device().type() == target.device().type() && !target.device().has_index()));
+}
+
+/// For what is built on the CPU: elsewhere its pointers lead nowhere.
+inline void check_on_cpu(const char* op, const char* argument, at::Device device) {
+  TORCH_CHECK(device.is_cpu(), op, ": ", argument, " must be on cpu, got one on ", device);
+}
+
+/// On the target's device, whatever its dtype: for indices and counts. Undefined stays undefined.
+inline at::Tensor moved(const at::Tensor& tensor, const at::TensorOptions& target) {
+  return tensor.defined() && target.has_device() ? tensor.to(target.device()) : tensor;
+}
+
+inline PatternPtr moved(const PatternPtr& pattern, const at::TensorOptions& target) {
+  return pattern && target.has_device() ? pattern->to(target.device()) : pattern;
+}
+
+}  // namespace topomask

@@ -1,0 +1,83 @@
+#include "walks/device.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <cstring>
+
+namespace topomask {
+namespace {
+
+using at::Tensor;
+using Signature = std::vector<Tensor>(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&,
+                                      const std::optional<Tensor>&, const Tensor&, const Tensor&, int64_t, int64_t,
+                                      int64_t, bool, int64_t);
+using RangeSignature = std::vector<Tensor>(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&,
+                                           const std::optional<Tensor>&, const Tensor&, const Tensor&, int64_t, int64_t,
+                                           int64_t, bool, int64_t, int64_t, int64_t);
+
+Tensor as_tensor(const std::vector<uint32_t>& words) {
+  const Tensor result = at::empty({static_cast<int64_t>(words.size())}, at::kInt);
+  std::memcpy(result.mutable_data_ptr<int32_t>(), words.data(), words.size() * sizeof(uint32_t));
+  return result;
+}
+
+}  // namespace
+
+DeviceWalks::DeviceWalks(const char* op, const Graph& graph, const WalkOptions& options)
+    : nodes_(graph.num_nodes()), options_(options), plan_(op, options) {
+  TORCH_CHECK(!options.group_products, op, ": group_products must be false for a graph on ", graph.device(),
+              ", got true; walks sampled on cpu can be moved");
+  const WalkSteps steps(op, options.proposal == Proposal::uniform ? graph : graph.to(at::kCPU), options);
+  const auto there = [&](const Tensor& tensor) { return tensor.to(graph.device()); };
+  offsets_ = there(steps.offsets);
+  columns_ = there(steps.columns);
+  factors_ = there(steps.factors);
+  if (steps.threshold.defined()) {
+    threshold_ = there(steps.threshold);
+    alias_ = there(steps.alias);
+  }
+  halt_below_ = there(as_tensor(plan_.halt_below));
+  scale_ = there(at::tensor(plan_.survival, at::kDouble).reciprocal().to(factors_.scalar_type()));
+}
+
+WalkTable::Arrays DeviceWalks::table() const {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("topomask::walk_table", "").typed<Signature>();
+  const std::vector<Tensor> arrays = op.call(
+      offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, options_.walkers, options_.first_walker,
+      static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0);
+  TORCH_INTERNAL_ASSERT(arrays.size() == 8);
+  return {.offsets = arrays[0],
+          .columns = arrays[1],
+          .hops = arrays[2],
+          .loads = arrays[3],
+          .counts = arrays[4],
+          .pattern = std::make_shared<SparsePattern>(nodes_, nodes_, arrays[5], arrays[6]),
+          .feature_offsets = arrays[7]};
+}
+
+DeviceWalks::Visits DeviceWalks::visits(int64_t first, int64_t count) const {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("topomask::walk_visits", "").typed<RangeSignature>();
+  const std::vector<Tensor> arrays = op.call(
+      offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, options_.walkers, options_.first_walker,
+      static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0, first, count);
+  TORCH_INTERNAL_ASSERT(arrays.size() == 4);
+  return {arrays[0], arrays[1], arrays[2], arrays[3]};
+}
+
+// On a GPU only; on the CPU there is sample_walks. The first: offsets, columns, hops, loads and counts of a table, the
+// offsets and columns of its entries, and feature_offsets. The second: DeviceWalks::Visits.
+TORCH_LIBRARY_FRAGMENT(topomask, m) {
+  m.set_python_module("topomask.fake");  // sizes depend on data: the fake kernels are there
+  m.def(
+      "walk_table(Tensor offsets, Tensor columns, Tensor factors, Tensor? threshold, Tensor? alias, Tensor halt_below, "
+      "Tensor scale, int walkers, int first_walker, int seed, bool antithetic, int ensemble) -> Tensor[]");
+  m.def(
+      "walk_visits(Tensor offsets, Tensor columns, Tensor factors, Tensor? threshold, Tensor? alias, "
+      "Tensor halt_below, Tensor scale, int walkers, int first_walker, int seed, bool antithetic, int ensemble, "
+      "int first, int count) -> Tensor[]");
+}
+
+}  // namespace topomask

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "topomask/topomask.h"
+
+namespace topomask::testing {
+
+/// A suite that is skipped, saying so, where there is no GPU or the library was built without kernels for it.
+class OnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::getNumGPUs() == 0) GTEST_SKIP() << "no GPU here: this runs on a machine with one";
+  }
+  const at::Device gpu_{at::kCUDA, 0};
+};
+
+}  // namespace topomask::testing

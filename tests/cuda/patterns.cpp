@@ -1,0 +1,50 @@
+#include "cuda/device.h"
+#include "support/compare.h"
+
+namespace topomask {
+namespace {
+
+using Patterns = testing::OnGpu;
+
+void expect_same(const SparsePattern& actual, const SparsePattern& expected) {
+  EXPECT_TRUE(actual.offsets().cpu().equal(expected.offsets()));
+  EXPECT_TRUE(actual.columns().cpu().equal(expected.columns()));
+}
+
+TEST_F(Patterns, AreTransposedAsOnTheCpu) {
+  for (const Graph& graph : {Graph::grid({7, 9}), Graph::star(40), Graph::erdos_renyi(101, 0.1, 3), Graph::path(0)}) {
+    const PatternPtr moved = graph.pattern()->to(gpu_);
+    const auto &here = graph.pattern()->transposed(), &there = moved->transposed();
+    EXPECT_TRUE(there.offsets.cpu().equal(here.offsets));
+    EXPECT_TRUE(there.columns.cpu().equal(here.columns));
+    EXPECT_TRUE(there.index.cpu().equal(here.index));
+  }
+}
+
+TEST_F(Patterns, OfProductsAreTheCpus) {
+  // Rows that span few columns, many, and more than shared memory holds.
+  for (const Graph& graph : {Graph::grid({19, 23}), Graph::erdos_renyi(500, 0.02, 1),
+                             Graph::erdos_renyi(50000, 1e-4, 2), Graph::star(1000), Graph::path(0)}) {
+    const PatternPtr here = graph.pattern(), there = here->to(gpu_);
+    expect_same(*there->product(there), *here->product(here));
+  }
+}
+
+TEST_F(Patterns, MovedTwiceAreOne) {
+  const PatternPtr pattern = Graph::grid({5, 6}).pattern();
+  const PatternPtr there = pattern->to(gpu_);
+  EXPECT_EQ(there, pattern->to(at::kCUDA));
+  EXPECT_EQ(there->to(at::kCPU), pattern);
+  EXPECT_EQ(there->to(gpu_), there);
+}
+
+TEST_F(Patterns, AndMasksElsewhereAreRefusedByName) {
+  const MaskPtr mask = neighbours_mask(Graph::path(4));
+  const at::Tensor x = at::ones({4, 2}, gpu_);
+  EXPECT_ERROR(mask->matmul(x), "Mask::matmul: x must be on cpu as the mask is, got Float[4, 2] on cuda:0");
+  EXPECT_ERROR(attention(x, x, x, mask), "attention: mask must be on cuda:0 as q is, got cpu");
+  EXPECT_ERROR(connected_components(Graph::path(4).to(gpu_)), "connected_components: graph must be on cpu");
+}
+
+}  // namespace
+}  // namespace topomask
