@@ -1,6 +1,6 @@
 # The front door: each target installs what it needs, so that it runs on a fresh Debian 12. `make` alone prints this help.
 #
-#   make demo            train five kinds of attention on Fashion-MNIST (6 minutes), compare them: build/demo/report.html
+#   make demo            train five kinds of attention on Fashion-MNIST (4 minutes), compare them: build/demo/report.html
 #   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
 #   make test            build everything and run the tests; LABEL=fast for the quick ones
 #   make build           build everything

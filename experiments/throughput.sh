@@ -13,7 +13,7 @@ sides=${3:-14 32 64 128}
 tool=${TOPOMASK:-build/release/bin/topomask}
 mkdir -p "$out"
 
-printf '%-10s %8s %6s %10s %12s\n' variant tokens batch 'step, ms' 'memory, MiB'
+printf '%-10s %8s %6s %10s %12s\n' variant tokens batch 'step, ms' 'memory, MB'
 for side in $sides; do
   batch=$((${TOKENS:-65536} / (side * side)))
   for variant in $variants; do

@@ -53,8 +53,7 @@ class Graph {
   static Graph erdos_renyi(int64_t nodes, double probability, uint64_t seed = 0);
   /// k nearest neighbours (Euclidean, exact, k-d tree) of points [N, dims], float32 or float64. Ties go to the lower
   /// index; a point is never its own neighbour, but a point at the same place may be. Distances are compared in
-  /// float64. Points on a GPU give a graph there: all N² pairs are compared, a million points in about a second; k ≤
-  /// 32, dims ≤ 32.
+  /// float64. Points on a GPU give a graph there: all N² pairs are compared; k ≤ 32, dims ≤ 32.
   static Graph knn(const at::Tensor& points, const KnnOptions& options = {});
   /// source, target: int64 or int32 [E]; weights: undefined (every edge weighs 1), or float32/float64 [E], finite,
   /// without grad. O(N + E): a counting sort by row, then a sort inside each row. Fewer than 2³² edges.

@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
+#include "attention/column_tensors.h"
 #include "attention/factored_product.h"
 #include "core/checks.h"
 
@@ -61,15 +62,6 @@ Tensor with_ones(const Tensor& v, at::ScalarType type) {
   return at::constant_pad_nd(v.to(type), {0, 1}, 1);
 }
 
-/// Per node, features ⊗ values: [B, H, N, count·c].
-Tensor outer_columns(const Tensor& features, const Tensor& values) {
-  return (features.unsqueeze(-1) * values.unsqueeze(-2)).flatten(-2);
-}
-
-Tensor by_feature(const Tensor& columns, int64_t features) {
-  return columns.unflatten(-1, {features, columns.size(-1) / features});
-}
-
 Two product_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& left_values,
                  const Tensor& left_offsets, const Tensor& left_columns, const Tensor& left_t_offsets,
                  const Tensor& left_t_columns, const Tensor& left_t_index, const Tensor& right_values,
@@ -89,8 +81,8 @@ Two product_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   const int64_t width = slice_width(values);
   for (int64_t s = 0; s < q.size(3); s += width) {
     const int64_t count = std::min(width, q.size(3) - s);
-    const Tensor y = left.times(right.transposed_times(outer_columns(keys.narrow(3, s, count), values)));
-    sum += (by_feature(y, count) * queries.narrow(3, s, count).unsqueeze(-1)).sum(-2);
+    const Tensor y = left.times(right.transposed_times(column_products(keys.narrow(3, s, count), values)));
+    sum += sum_over_features(y, queries.narrow(3, s, count));
   }
   return {sum.narrow(3, 0, v.size(3)).contiguous(), sum.select(3, v.size(3)).contiguous()};
 }
@@ -112,13 +104,13 @@ Five product_backward_cuda(const Tensor& grad_numerator, const Tensor& grad_deno
   const int64_t width = slice_width(values);
   for (int64_t s = 0; s < q.size(3); s += width) {
     const int64_t count = std::min(width, q.size(3) - s);
-    const Tensor k_slice = keys.narrow(3, s, count), x = outer_columns(k_slice, values);
-    const Tensor dy = outer_columns(queries.narrow(3, s, count), grad);
+    const Tensor k_slice = keys.narrow(3, s, count), x = column_products(k_slice, values);
+    const Tensor dy = column_products(queries.narrow(3, s, count), grad);
     const Tensor z = right.transposed_times(x), dz = left.transposed_times(dy);
-    dq.narrow(3, s, count).copy_((by_feature(left.times(z), count) * grad.unsqueeze(-2)).sum(-1));
-    const Tensor dx = by_feature(right.times(dz), count);
-    dk.narrow(3, s, count).copy_((dx * values.unsqueeze(-2)).sum(-1));
-    dv += (dx * k_slice.unsqueeze(-1)).sum(-2);
+    dq.narrow(3, s, count).copy_(sum_over_values(left.times(z), grad));
+    const Tensor dx = right.times(dz);
+    dk.narrow(3, s, count).copy_(sum_over_values(dx, values));
+    dv += sum_over_features(dx, k_slice);
     if (want_left) dleft += left.gradient(dy, z);
     if (want_right) dright += right.gradient(x, dz);
   }

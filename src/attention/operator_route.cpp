@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "attention/column_tensors.h"
 #include "attention/columns_kernel.h"
 #include "attention/routes.h"
 #include "core/checks.h"
@@ -43,7 +44,7 @@ void for_nodes(const Slice& a, const at::Tensor& b, const at::Tensor& x, const K
 
 /// Per node, features ⊗ values as columns: [B, H, N, count·c].
 at::Tensor outer_columns(const Slice& a, const at::Tensor& b) {
-  if (!b.is_cpu()) return (a.features().unsqueeze(-1) * b.unsqueeze(-2)).flatten(-2);
+  if (!b.is_cpu()) return column_products(a.features(), b);
   const at::Tensor x = recycled_empty({b.size(0), b.size(1), b.size(2), a.count * b.size(-1)}, b.options());
   for_nodes(a, b, x, [](const auto& args, int64_t begin, int64_t end) { outer_columns_rows(args, begin, end); });
   return x;
@@ -52,7 +53,7 @@ at::Tensor outer_columns(const Slice& a, const at::Tensor& b) {
 /// b += Σ_s a_s x[s, :], per node.
 void add_contracted_features(const Slice& a, const at::Tensor& x, at::Tensor b) {
   if (!b.is_cpu()) {
-    b += (x.unflatten(-1, {a.count, b.size(-1)}) * a.features().unsqueeze(-1)).sum(-2);
+    b += sum_over_features(x, a.features());
     return;
   }
   for_nodes(a, b, x.contiguous(),
@@ -62,7 +63,7 @@ void add_contracted_features(const Slice& a, const at::Tensor& x, at::Tensor b) 
 /// a_s = x[s, :] · b, per node.
 void contract_values(const at::Tensor& x, const at::Tensor& b, const Slice& a) {
   if (!b.is_cpu()) {
-    a.features().copy_((x.unflatten(-1, {a.count, b.size(-1)}) * b.unsqueeze(-2)).sum(-1));
+    a.features().copy_(sum_over_values(x, b));
     return;
   }
   for_nodes(a, b, x.contiguous(),

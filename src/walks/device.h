@@ -21,7 +21,7 @@ class DeviceWalks {
   WalkTable::Arrays table() const;
 
   /// The visits of the walks from nodes first … first+count−1, row by row and by walker: the start of each walk and one
-  /// for every hop. offsets int64 [count+1], columns int32, hops int64 and loads [V]. One size is read back.
+  /// for every hop. offsets int64 [count+1], columns int32, hops int64 and loads [V]. How many is read back.
   struct Visits {
     at::Tensor offsets, columns, hops, loads;
   };
