@@ -4,8 +4,11 @@
 #
 #   experiments/run.sh CONFIG OUT "VARIANTS" "SEEDS" [KEY=VALUE...]
 #
-#   JOBS=3       runs at once
-#   SECONDS_LEFT=540   stop starting and wind up after so long (0: never)
+# A variant is NAME, or NAME=VARIANT[,KEY=VALUE...] with settings of its own: "linear n10=grf,model.walkers=10".
+#
+#   JOBS=2               runs at once
+#   SECONDS_LEFT=540     stop starting and wind up after so long (0: never)
+#   RATES=FILE           lines "NAME LEARNING_RATE", as tune.sh writes them; names that are not there keep CONFIG's
 #   TOPOMASK=build/release/bin/topomask
 set -euo pipefail
 config=$1 out=$2 variants=$3 seeds=$4
@@ -15,23 +18,31 @@ limit=${SECONDS_LEFT:-0}
 mkdir -p "$out"
 
 one() {
-  local variant=$1 seed=$2 folder=$out/$1-$2 left=0
+  local entry=$1 seed=$2 name=${1%%=*} left=0 variant=$1 own=() settings=("${common[@]}") rate=''
+  if [ "$name" != "$entry" ]; then
+    IFS=, read -ra own <<< "${entry#*=}"
+    variant=${own[0]}
+  fi
+  local folder=$out/$name-$seed
   [ -e "$folder/summary.json" ] && return 0
   if [ "$limit" -gt 0 ]; then
     left=$((limit - ($(date +%s) - begun)))
     [ $left -gt 10 ] || return 0
   fi
+  for setting in "${own[@]:1}"; do settings+=(--set "$setting"); done
+  [ -n "${RATES:-}" ] && rate=$(awk -v name="$name" '$1 == name { print $2 }' "$RATES")
+  [ -n "$rate" ] && settings+=(--set "train.learning_rate=$rate")
   "$tool" train "$config" --out "$folder" --quiet --stop-after $left "${settings[@]}" \
-    --set "model.variant=$variant" --set "train.seed=$seed" --set "name=$variant" > "$folder.log" 2>&1 ||
-    echo "$variant-$seed failed: $(tail -1 "$folder.log")" >&2
+    --set "model.variant=$variant" --set "train.seed=$seed" --set "name=$name" > "$folder.log" 2>&1 ||
+    echo "$name-$seed failed: $(tail -1 "$folder.log")" >&2
 }
 
-settings=()
-for setting in "$@"; do settings+=(--set "$setting"); done
+common=()
+for setting in "$@"; do common+=(--set "$setting"); done
 begun=$(date +%s)
 for seed in $seeds; do
   for variant in $variants; do
-    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-3}" ]; do wait -n; done
+    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-2}" ]; do wait -n; done
     one "$variant" "$seed" &
   done
 done

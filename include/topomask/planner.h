@@ -28,7 +28,10 @@ struct Workload {
   int64_t features = 0;      ///< m
   int64_t value_dim = 0;     ///< d
   int64_t element_size = 4;  ///< bytes of the accumulation type
+  int64_t storage_size = 4;  ///< bytes of the dtype of q, k, v
   int threads = 1;
+  bool gpu = false;       ///< on a GPU; threads do not matter then
+  bool training = false;  ///< gradients are wanted: the backward pass counts too
 };
 
 struct RouteEstimate {

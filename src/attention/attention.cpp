@@ -34,6 +34,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const Problem problem{inputs.dims.fold(features_q), inputs.dims.fold(features_k), inputs.dims.fold(inputs.v), mask,
                         options.eps};
   if (problem.v.numel() == 0) return at::zeros_like(v);
+  const NoAutocast no_autocast;
   const Route route = options.route != Route::automatic
                           ? options.route
                           : plan_attention(*mask, inputs.workload(problem.q.size(-1)), options.memory_budget).route;

@@ -48,6 +48,7 @@ RouteEstimate unavailable(Route route, const char* reason) {
 }  // namespace
 
 RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& w) {
+  if (w.gpu) return gpu::estimate_dense(counts, w);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const double products = slices * n * n * static_cast<double>(w.features + w.value_dim) * kGemm;
   const double passes = slices * n * n * 3 * (n * n > kFreshElements ? kFresh : kPass);
@@ -58,6 +59,7 @@ RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& w) {
 
 RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& w) {
   if (!counts.sparse_entries) return unavailable(Route::sparse, "M has no sparse form");
+  if (w.gpu) return gpu::estimate_sparse(*counts.sparse_entries, counts, w);
   const double entries = *counts.sparse_entries, slices = static_cast<double>(w.slices);
   const double kernel = slices * entries * (static_cast<double>(w.features + w.value_dim) * kSparse + kEntry);
   const double values = static_cast<double>(w.heads) * counts.values_work * kPass;
@@ -67,6 +69,7 @@ RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& w) {
 
 RouteEstimate estimate_features(const MaskCounts& counts, const Workload& w) {
   if (!counts.factor_entries) return unavailable(Route::features, "M has no factors");
+  if (w.gpu) return gpu::estimate_features(*counts.factor_entries, counts, w);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const auto m = static_cast<double>(w.features), columns = static_cast<double>(w.value_dim + 1);
   if (counts.dense_factors) {
@@ -80,13 +83,14 @@ RouteEstimate estimate_features(const MaskCounts& counts, const Workload& w) {
 }
 
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& w) {
+  if (w.gpu) return gpu::estimate_operator(mask, counts, w);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const auto m = static_cast<double>(w.features), columns = static_cast<double>(w.value_dim + 1);
   if (const auto work = mask.masked_product_work(w.features, w.value_dim + 1)) {
     return estimate(Route::operator_, w, slices * (*work * kSmallGemm + n * 8 * (m + columns) * kPass), 2 * kOperations,
                     slices * n * 4 * (m + columns));
   }
-  const auto at_once = static_cast<double>(slice_features(w.slices * w.nodes * w.value_dim * w.element_size));
+  const auto at_once = static_cast<double>(slice_features(w.slices * w.nodes * w.value_dim * w.element_size, w.gpu));
   const double slice_bytes = slices * n * columns * at_once * static_cast<double>(w.element_size);
   const bool fits = 2 * slice_bytes <= kCachedBytes;  // X and M·X
   const double per_column =

@@ -40,7 +40,9 @@ struct DenseFactorProduct : torch::autograd::Function<DenseFactorProduct> {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &left = saved[3], &right = saved[4], &g = grads[0];
     at::Tensor dq = at::zeros_like(q), dk = at::zeros_like(k), dv = at::zeros_like(v);
-    at::Tensor dleft = at::zeros_like(left), dright = at::zeros_like(right);
+    const bool learnt = ctx->needs_input_grad(3) || ctx->needs_input_grad(4);
+    at::Tensor dleft, dright;
+    if (learnt) dleft = at::zeros_like(left), dright = at::zeros_like(right);
     for (int64_t a = 0; a < left.size(-1); ++a) {
       const at::Tensor qa = q * column(left, a), ka = k * column(right, a);
       const at::Tensor dqa = at::matmul(g, at::matmul(ka.mT(), v).mT());
@@ -49,6 +51,7 @@ struct DenseFactorProduct : torch::autograd::Function<DenseFactorProduct> {
       dq.addcmul_(dqa, column(left, a).expand_as(dqa));
       dk.addcmul_(dka, column(right, a).expand_as(dka));
       dv += at::matmul(ka, dstate);
+      if (!learnt) continue;
       column(dleft, a).copy_(reduce_to_column((dqa * q).sum(-1, true), left));
       column(dright, a).copy_(reduce_to_column((dka * k).sum(-1, true), right));
     }
@@ -66,11 +69,15 @@ at::Tensor features_route(const Problem& problem) {
         factored_product(problem.q, problem.k, problem.v, *factors->left.sparse, *factors->right.sparse);
     return normalise(numerator, denominator, problem.eps).to(problem.v.scalar_type());
   }
-  const at::ScalarType type = accumulation_type(problem.q.scalar_type());
+  // Without a sum over features bfloat16 loses nothing that the products, which accumulate in float32, keep; rows of
+  // multiples of 16 bytes are what tensor cores take without a detour.
+  const bool as_it_comes =
+      problem.q.is_cuda() && problem.q.scalar_type() == at::kBFloat16 && factors->left.dense.size(-1) == 1;
+  const at::ScalarType type = as_it_comes ? at::kBFloat16 : accumulation_type(problem.q.scalar_type());
   const at::Device device = problem.q.device();
-  const at::Tensor product =
-      DenseFactorProduct::apply(problem.q.to(type), problem.k.to(type), with_ones_column(problem.v),
-                                factors->left.dense.to(device, type), factors->right.dense.to(device, type));
+  const at::Tensor product = DenseFactorProduct::apply(
+      problem.q.to(type), problem.k.to(type), with_ones_column(problem.v.to(type), problem.q.is_cuda() ? 8 : 1),
+      factors->left.dense.to(device, type), factors->right.dense.to(device, type));
   return normalise_joint(product, problem);
 }
 

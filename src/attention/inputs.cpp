@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 
+#include <algorithm>
+
 #include "core/checks.h"
 
 namespace topomask {
@@ -19,6 +21,11 @@ at::Tensor autocast(const at::Tensor& x) {
 LeadingDims checked_dims(const char* op, const at::Tensor& q, const MaskPtr& mask) {
   TORCH_CHECK(mask != nullptr, op, ": mask must be given, got none; none_mask(N) is unmasked attention");
   return LeadingDims(op, "q", q, mask->heads(), mask->size());
+}
+
+bool wants_gradients(at::TensorList tensors) {
+  return at::GradMode::is_enabled() &&
+         std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& x) { return x.requires_grad(); });
 }
 
 }  // namespace
@@ -42,6 +49,7 @@ Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, c
   TORCH_CHECK(!device || *device == q.device(), op, ": mask must be on ", q.device(), " as q is, got ", *device,
               "; mask->to(device) moves it");
   TORCH_CHECK(eps > 0, op, ": eps must be > 0, got ", eps);
+  training = wants_gradients({q, k, v}) || wants_gradients(mask->parameters());
 }
 
 Workload Inputs::workload(int64_t features) const {
@@ -51,7 +59,10 @@ Workload Inputs::workload(int64_t features) const {
           .features = features,
           .value_dim = v.size(-1),
           .element_size = static_cast<int64_t>(c10::elementSize(accumulation_type(q.scalar_type()))),
-          .threads = at::get_num_threads()};
+          .storage_size = q.element_size(),
+          .threads = at::get_num_threads(),
+          .gpu = q.is_cuda(),
+          .training = training};
 }
 
 }  // namespace topomask

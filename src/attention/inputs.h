@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "core/shapes.h"
 #include "topomask/planner.h"
@@ -18,6 +19,12 @@ struct Inputs {
   at::Tensor k;
   at::Tensor v;
   LeadingDims dims;
+  bool training = false;  ///< gradients of q, k, v or the mask are wanted
+};
+
+/// The dtypes of an attention call are settled by its inputs: autocast must not touch the products inside.
+class NoAutocast {
+  c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
 };
 
 }  // namespace topomask

@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 
 #include "attention/routes.h"
-#include "core/checks.h"
 
 namespace topomask {
 
@@ -11,10 +10,9 @@ at::Tensor normalise(const at::Tensor& numerator, const at::Tensor& denominator,
 }
 
 at::Tensor with_ones_column(const at::Tensor& v, int64_t unit) {
-  const at::Tensor wide = v.to(accumulation_type(v.scalar_type()));
-  const at::Tensor ones = at::ones({v.size(0), v.size(1), v.size(2), 1}, wide.options().requires_grad(false));
+  const at::Tensor ones = at::ones({v.size(0), v.size(1), v.size(2), 1}, v.options().requires_grad(false));
   const int64_t zeros = unit - 1 - v.size(3) % unit;
-  return at::cat({wide, zeros > 0 ? at::constant_pad_nd(ones, {0, zeros}) : ones}, -1);
+  return at::cat({v, zeros > 0 ? at::constant_pad_nd(ones, {0, zeros}) : ones}, -1);
 }
 
 at::Tensor normalise_joint(const at::Tensor& product, const Problem& problem) {

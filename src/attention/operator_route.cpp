@@ -80,7 +80,7 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
     ctx->save_for_backward(std::move(saved));
     save_mask(ctx, mask);
     at::Tensor out = at::zeros_like(v);
-    const int64_t per_slice = slice_features(v.numel() * v.element_size());
+    const int64_t per_slice = slice_features(v.numel() * v.element_size(), v.is_cuda());
     for (int64_t s = 0; s < q.size(-1); s += per_slice) {
       const int64_t count = std::min(per_slice, q.size(-1) - s);
       add_contracted_features({q, s, count}, mask->apply(outer_columns({k, s, count}, v)), out);
@@ -99,7 +99,7 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
 
     at::Tensor dq = at::empty_like(q), dk = at::empty_like(k), dv = at::zeros_like(v);
     variable_list result(4 + parameters);
-    const int64_t per_slice = slice_features(v.numel() * v.element_size());
+    const int64_t per_slice = slice_features(v.numel() * v.element_size(), v.is_cuda());
     for (int64_t s = 0; s < q.size(-1); s += per_slice) {
       const int64_t count = std::min(per_slice, q.size(-1) - s);
       const at::Tensor x = outer_columns({k, s, count}, v), dy = outer_columns({q, s, count}, g);
@@ -147,11 +147,12 @@ struct OwnProduct : torch::autograd::Function<OwnProduct> {
 
 }  // namespace
 
-int64_t slice_features(int64_t value_bytes) {
-  // Slices small enough that the allocator hands out the same memory again instead of fresh pages.
-  constexpr int64_t kSliceBytes = int64_t{20} << 20;
+int64_t slice_features(int64_t value_bytes, bool gpu) {
+  // On the CPU small enough that the allocator hands out the same memory again instead of fresh pages; on a GPU large
+  // enough that starting kernels does not count.
+  const int64_t slice_bytes = (gpu ? int64_t{512} : int64_t{20}) << 20;
   int64_t count = kWidthUnit;
-  while (count > 1 && count * value_bytes > kSliceBytes) count /= 2;
+  while (count > 1 && count * value_bytes > slice_bytes) count /= 2;
   return count;
 }
 
@@ -160,7 +161,8 @@ at::Tensor operator_route(const Problem& problem) {
   const at::Tensor q = problem.q.to(type).contiguous(), k = problem.k.to(type).contiguous();
   // Padded so that the columns of a full slice are as many as the sparse kernels like, a multiple of 16.
   const int64_t value_bytes = problem.v.numel() * static_cast<int64_t>(c10::elementSize(type));
-  const at::Tensor v = with_ones_column(problem.v, kWidthUnit / slice_features(value_bytes));
+  const at::Tensor v =
+      with_ones_column(problem.v.to(type), kWidthUnit / slice_features(value_bytes, problem.v.is_cuda()));
   const auto parameters = problem.mask->parameters();
   const bool own = problem.mask->masked_product_work(q.size(-1), v.size(-1)).has_value();
   const at::Tensor product = own ? OwnProduct::apply(problem.mask, q, k, v, at::TensorList(parameters))

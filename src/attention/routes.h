@@ -27,14 +27,14 @@ at::Tensor operator_route(const Problem& problem);
 /// +).
 at::Tensor normalise(const at::Tensor& numerator, const at::Tensor& denominator, double eps);
 
-/// [v, 1] [B, H, N, d+1] in the accumulation type: one product then gives numerator and denominator. Followed by
-/// columns of zeros up to a multiple of `unit`.
+/// [v, 1] [B, H, N, d+1]: one product then gives numerator and denominator. Followed by columns of zeros up to a
+/// multiple of `unit`.
 at::Tensor with_ones_column(const at::Tensor& v, int64_t unit = 1);
 
 /// normalise() of a product with with_ones_column(problem.v), in the dtype of problem.v.
 at::Tensor normalise_joint(const at::Tensor& product, const Problem& problem);
 
 /// A power of two: how many features the operator route applies the mask to at once, for values of that many bytes.
-int64_t slice_features(int64_t value_bytes);
+int64_t slice_features(int64_t value_bytes, bool gpu);
 
 }  // namespace topomask

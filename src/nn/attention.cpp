@@ -2,29 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
-
 #include "topomask/nn/attention.h"
 
 namespace topomask {
-namespace {
-
-/// The planner weighs one pass forward. Over a batch and backward, the dense route moves a dozen matrices of N² numbers
-/// per image and head through memory, the sparse kernel none: measured on the CPU it is 1.2 to 2.3 times as fast up to
-/// a mask without any zeros.
-Route training_route(const Plan& plan) {
-  constexpr double kDenseInTraining = 2;
-  if (plan.route != Route::dense || !at::GradMode::is_enabled()) return plan.route;
-  const auto seconds = [&](Route route) {
-    for (const RouteEstimate& estimate : plan.estimates) {
-      if (estimate.route == route && estimate.available) return estimate.seconds;
-    }
-    return std::numeric_limits<double>::infinity();
-  };
-  return seconds(Route::sparse) < kDenseInTraining * seconds(Route::dense) ? Route::sparse : Route::dense;
-}
-
-}  // namespace
 
 AttentionVariant::AttentionVariant(std::shared_ptr<MaskSource> source) : source_(std::move(source)) {
   if (source_) register_module("mask", source_);
@@ -50,10 +30,7 @@ KernelAttention::KernelAttention(std::shared_ptr<MaskSource> source, FeatureMap 
     : AttentionVariant(std::move(source)), features_(std::move(features)) {}
 
 at::Tensor KernelAttention::forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  const MaskPtr masked = mask();
-  AttentionOptions options{.features = features_};
-  options.route = training_route(explain(q, k, v, masked, options));
-  return attention(q, k, v, masked, options);
+  return attention(q, k, v, mask(), {.features = features_});
 }
 
 at::Tensor SoftmaxAttention::forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {

@@ -130,13 +130,17 @@ TEST(Attention, TakesEmptyInputs) {
 TEST(Attention, FollowsAutocast) {
   const MaskPtr mask = series_mask(Graph::path(9), at::kFloat);
   const at::Tensor x = at::rand({9, 16});
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  const at::Tensor out = attention(x, x, x, mask);
-  at::autocast::set_autocast_enabled(at::kCPU, false);
-  at::autocast::clear_cache();
-  EXPECT_EQ(out.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(close(out, attention(x, x, x, mask), 2e-2));
+  for (const Route route : {Route::dense, Route::sparse, Route::features, Route::operator_}) {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    const at::Tensor out = attention(x, x, x, mask, {.route = route});
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+    EXPECT_EQ(out.scalar_type(), at::kBFloat16);
+    // It settles the dtype of q, k, v and nothing inside.
+    const at::Tensor narrow = x.to(at::kBFloat16);
+    EXPECT_TRUE(close(out, attention(narrow, narrow, narrow, mask, {.route = route}), 0)) << to_string(route);
+  }
 }
 
 TEST(Attention, SaysWhatIsWrong) {

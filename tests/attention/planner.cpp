@@ -66,6 +66,37 @@ TEST(Planner, ExplainsItself) {
   EXPECT_NE(causal.str().find("M has no factors"), std::string::npos);
 }
 
+TEST(Planner, PrefersWhatTheTensorCoresTakeOnAGpu) {
+  const auto route = [](int64_t side, int64_t hops) {
+    const MaskPtr mask = power_series_mask(Graph::grid({side, side}).normalised(0.9), at::ones({hops + 1}));
+    Workload w = workload(side * side);
+    w.gpu = true;
+    w.storage_size = 2;
+    w.slices = std::max<int64_t>(1, 100000 / w.nodes);
+    return plan_attention(*mask, w, int64_t{1} << 36).route;
+  };
+  EXPECT_EQ(route(16, 10), Route::dense);
+  EXPECT_EQ(route(128, 3), Route::sparse);
+}
+
+TEST(Planner, CountsTheWayBackWhereGradientsAreWanted) {
+  const MaskPtr mask = power_series_mask(Graph::grid({14, 14}).normalised(0.9), at::ones({11}));
+  const at::Tensor x = at::rand({1, 196, 16});
+  const auto estimates = [&](bool training) {
+    std::ostringstream text;
+    const Plan plan = explain(x, x, x.detach().requires_grad_(training), mask);
+    text << plan;
+    EXPECT_EQ(text.str().find("forward and backward") != std::string::npos, training) << text.str();
+    return plan.estimates;
+  };
+  const auto forward = estimates(false), both = estimates(true);
+  for (size_t r = 0; r < forward.size(); ++r) {
+    EXPECT_GE(both[r].seconds, 3 * forward[r].seconds);
+  }
+  const at::NoGradGuard no_grad;
+  EXPECT_FALSE(explain(x, x, x.detach().requires_grad_(), mask).workload.training);
+}
+
 TEST(Planner, CountsTheFeaturesTheMapMakes) {
   const at::Tensor x = at::rand({9, 8});
   const Plan plan = explain(x, x, x, neighbours_mask(Graph::path(9)), {.features = FeatureMap::favor(8, 32)});
