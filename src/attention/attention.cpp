@@ -5,6 +5,7 @@
 
 #include "attention/inputs.h"
 #include "attention/routes.h"
+#include "core/plain_ops.h"
 
 namespace topomask {
 namespace {
@@ -34,7 +35,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const Problem problem{inputs.dims.fold(features_q), inputs.dims.fold(features_k), inputs.dims.fold(inputs.v), mask,
                         options.eps};
   if (problem.v.numel() == 0) return at::zeros_like(v);
-  const NoAutocast no_autocast;
+  const NoAutocast no_autocast;  // the dtypes of the inputs settle it
   const Route route = options.route != Route::automatic
                           ? options.route
                           : plan_attention(*mask, inputs.workload(problem.q.size(-1)), options.memory_budget).route;

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "attention/ops.h"
 #include "attention/routes.h"
 #include "core/checks.h"
 
@@ -7,33 +8,30 @@ namespace topomask {
 
 namespace {
 
-/// What tensor cores take without a detour: rows of multiples of 16 bytes, and bfloat16 as it comes. The weights are
-/// then rounded to bfloat16 between the two products, as fused softmax attention does.
-struct DenseForm {
-  explicit DenseForm(const at::Tensor& q)
-      : device(q.device()),
-        type(q.is_cuda() && q.scalar_type() == at::kBFloat16 ? at::kBFloat16 : accumulation_type(q.scalar_type())),
-        padding(q.is_cuda() ? (8 - q.size(-2) % 8) % 8 : 0) {}
-
-  at::Tensor keys(const at::Tensor& x) const { return padded(x.to(type), {0, 0, 0, padding}); }
-  at::Tensor mask(const at::Tensor& m) const { return padded(m.to(device, type), {0, padding}); }
-
-  at::Device device;
-  at::ScalarType type;
-  int64_t padding;
-
- private:
-  at::Tensor padded(const at::Tensor& x, at::IntArrayRef by) const {
+/// On a GPU: rows of multiples of 16 bytes, and bfloat16 as it comes, are what tensor cores take without a detour. The
+/// weights are then rounded to bfloat16 between the two products, as fused softmax attention does.
+at::Tensor on_gpu(const Problem& problem) {
+  const at::ScalarType given = problem.q.scalar_type(), wide = accumulation_type(given);
+  const at::ScalarType type = given == at::kBFloat16 ? given : wide;
+  const int64_t padding = (8 - problem.q.size(-2) % 8) % 8;
+  const auto padded = [&](const at::Tensor& x, at::IntArrayRef by) {
     return padding > 0 ? at::constant_pad_nd(x, by) : x;
-  }
-};
+  };
+  const at::Tensor k = padded(problem.k.to(type), {0, 0, 0, padding}),
+                   v = padded(problem.v.to(type), {0, 0, 0, padding});
+  at::Tensor mask = padded(problem.mask->dense().to(problem.q.device(), wide), {0, padding});
+  if (mask.dim() == 2) mask = mask.unsqueeze(0);
+  const at::Tensor weights = normalised_weights(at::matmul(problem.q.to(type), k.mT()), mask, problem.eps);
+  return at::matmul(weights, v).to(problem.v.scalar_type());
+}
 
 }  // namespace
 
 at::Tensor dense_route(const Problem& problem) {
-  const DenseForm form(problem.q);
-  const at::Tensor k = form.keys(problem.k), v = form.keys(problem.v);
-  const at::Tensor weights = at::matmul(problem.q.to(form.type), k.mT()) * form.mask(problem.mask->dense());
+  if (problem.q.is_cuda()) return on_gpu(problem);
+  const at::ScalarType type = accumulation_type(problem.q.scalar_type());
+  const at::Tensor q = problem.q.to(type), k = problem.k.to(type), v = problem.v.to(type);
+  const at::Tensor weights = at::matmul(q, k.mT()) * problem.mask->dense().to(type);
   return normalise(at::matmul(weights, v), weights.sum(-1), problem.eps).to(problem.v.scalar_type());
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "core/shapes.h"
 #include "topomask/planner.h"
@@ -20,11 +19,6 @@ struct Inputs {
   at::Tensor v;
   LeadingDims dims;
   bool training = false;  ///< gradients of q, k, v or the mask are wanted
-};
-
-/// The dtypes of an attention call are settled by its inputs: autocast must not touch the products inside.
-class NoAutocast {
-  c10::impl::ExcludeDispatchKeyGuard guard_{c10::autocast_dispatch_keyset};
 };
 
 }  // namespace topomask

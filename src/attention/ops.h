@@ -33,4 +33,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sparse_softmax_attention(const at
 std::tuple<at::Tensor, at::Tensor> factored_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                     const SparseMatrix& left, const SparseMatrix& right);
 
+/// M ⊙ scores / D, the rows of a dense attention matrix: scores [B, H, N, P], mask M [1 or H, N, P] in the accumulation
+/// type; D as above, the sum over P. On a GPU one kernel each way, whose gradient of M is summed in a fixed order.
+at::Tensor normalised_weights(const at::Tensor& scores, const at::Tensor& mask, double eps);
+
 }  // namespace topomask

@@ -4,6 +4,7 @@
 #include "attention/ops.h"
 #include "attention/routes.h"
 #include "core/checks.h"
+#include "core/plain_ops.h"
 #include "topomask/attention.h"
 
 namespace topomask {
@@ -31,7 +32,7 @@ at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at:
   TORCH_CHECK(options.mask == SoftmaxMask::multiplicative || options.route != Route::sparse,
               "softmax_attention: route must be dense for an additive mask, where every pair attends, got sparse");
   if (inputs.v.numel() == 0) return at::zeros_like(v);
-  const NoAutocast no_autocast;
+  const NoAutocast no_autocast;  // the dtypes of the inputs settle it
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(q.size(-1), 1))));
   Route route = options.route;
   if (route == Route::automatic) {

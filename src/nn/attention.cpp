@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/layers.h"
 #include "topomask/nn/attention.h"
 
 namespace topomask {
@@ -48,12 +49,14 @@ MultiheadAttention::MultiheadAttention(int64_t width, int64_t heads, std::shared
 }
 
 std::vector<at::Tensor> MultiheadAttention::split(const at::Tensor& x) {
-  return qkv_->forward(x).unflatten(-1, {3, heads_, x.size(-1) / heads_}).permute({2, 0, 3, 1, 4}).unbind(0);
+  // One copy; every kernel behind wants its rows together.
+  const at::Tensor heads = topomask::forward(qkv_, x).unflatten(-1, {3, heads_, x.size(-1) / heads_});
+  return heads.permute({2, 0, 3, 1, 4}).contiguous().unbind(0);
 }
 
 at::Tensor MultiheadAttention::forward(const at::Tensor& x) {
   const auto qkv = split(x);
-  return projection_->forward(variant_->forward(qkv[0], qkv[1], qkv[2]).transpose(1, 2).flatten(2));
+  return topomask::forward(projection_, variant_->forward(qkv[0], qkv[1], qkv[2]).transpose(1, 2).flatten(2));
 }
 
 at::Tensor MultiheadAttention::row(const at::Tensor& x, int64_t token) {

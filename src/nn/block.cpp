@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "nn/layers.h"
 #include "topomask/nn/vit.h"
 
 namespace topomask {
@@ -22,13 +23,14 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t hidden, double dropout
 
 at::Tensor TransformerBlock::forward(const at::Tensor& x) {
   const auto dropped = [this](const at::Tensor& y) { return at::dropout(y, dropout_, is_training()); };
-  const at::Tensor attended = x + dropped(attention_->forward(attention_norm_->forward(x)));
-  const at::Tensor hidden = dropped(at::gelu(expand_->forward(perceptron_norm_->forward(attended))));
-  return attended + dropped(contract_->forward(hidden));
+  const at::Tensor attended = x + dropped(attention_->forward(topomask::forward(attention_norm_, x)));
+  const at::Tensor hidden =
+      dropped(at::gelu(topomask::forward(expand_, topomask::forward(perceptron_norm_, attended))));
+  return attended + dropped(topomask::forward(contract_, hidden));
 }
 
 at::Tensor TransformerBlock::row(const at::Tensor& x, int64_t token) {
-  return attention_->row(attention_norm_->forward(x), token);
+  return attention_->row(topomask::forward(attention_norm_, x), token);
 }
 
 }  // namespace topomask

@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "nn/initialise.h"
+#include "nn/layers.h"
 #include "nn/walk_pool.h"
 #include "topomask/nn/variants.h"
 
@@ -61,7 +62,8 @@ at::Tensor ViT::embed(const at::Tensor& images) {
               "], got ", describe(images));
   // [B, C, side, p, side, p] → a row of C·p·p pixels for each patch.
   const at::Tensor patches = images.reshape({images.size(0), options_.channels, side, p, side, p});
-  at::Tensor x = embedding_->forward(
+  at::Tensor x = topomask::forward(
+      embedding_,
       patches.permute({0, 2, 4, 1, 3, 5}).reshape({images.size(0), side * side, options_.channels * p * p}));
   if (options_.cls_token) x = at::cat({cls_.expand({images.size(0), 1, -1}).to(x.scalar_type()), x}, 1);
   return at::dropout(x + positions_, options_.dropout, is_training());
@@ -70,8 +72,8 @@ at::Tensor ViT::embed(const at::Tensor& images) {
 at::Tensor ViT::forward(const at::Tensor& images) {
   at::Tensor x = embed(images);
   for (const auto& block : blocks_) x = block->forward(x);
-  x = norm_->forward(x);
-  return head_->forward(options_.cls_token ? x.select(1, 0) : x.mean(1));
+  x = topomask::forward(norm_, options_.cls_token ? x.select(1, 0) : x);
+  return topomask::forward(head_, options_.cls_token ? x : x.mean(1));
 }
 
 std::vector<MaskPtr> ViT::masks() {

@@ -54,6 +54,14 @@ class Case:
         self.y = random(2, heads, rows, d)
 
 
+def weights_arguments(mask_heads, dtype=torch.float64, requires_grad=True):
+    generator = torch.Generator().manual_seed(5)
+    shapes = ((2, 3, 4, 5), (mask_heads, 4, 5))
+    scores, mask = (torch.rand(*shape, generator=generator, dtype=torch.float64).add(0.1) for shape in shapes)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    return scores.to(dtype).requires_grad_(requires_grad), mask.to(wide).requires_grad_(requires_grad), 1e-6
+
+
 def product_arguments(case):
     return (case.q, case.k, case.v, case.values, *case.pattern)
 
@@ -134,6 +142,8 @@ def differentiable_calls(**options):
         ("softmax, scores kept", ops.sparse_attention_forward, (*product_arguments(case), True, 0.5, 1e-6, True)),
         ("softmax, scores not kept", ops.sparse_attention_forward, (*product_arguments(tall), True, 0.5, 1e-6, False)),
         ("factored_product", ops.factored_product, factored_case(**options)),
+        ("normalised_weights", ops.normalised_weights, weights_arguments(1, **options)),
+        ("normalised_weights, per head", ops.normalised_weights, weights_arguments(3, **options)),
         ("walk_features", ops.walk_features, walk_arguments(**options)),
         ("walk_features, one term", ops.walk_features, walk_arguments(terms=1, **options)),
         ("walk_features_backward", ops.walk_features_backward, walk_backward_arguments(**options)),
@@ -179,6 +189,9 @@ class Registration(unittest.TestCase):
         grad = ops.sparse_product(a, b, *patterns)
         calls.append((ops.sparse_product_backward, (grad, b, *patterns, False)))
         calls.append((ops.sparse_product_backward, (grad, a, patterns[1], patterns[0], patterns[2], True)))
+        scores, mask, eps = weights_arguments(3, requires_grad=False)
+        weights, denominator = ops.normalised_weights(scores, mask, eps)
+        calls.append((ops.normalised_weights_backward, (weights, scores, mask, denominator, eps)))
         for function, args in calls:
             with self.subTest(str(function)):
                 torch.library.opcheck(function.default, args)

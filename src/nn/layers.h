@@ -1,0 +1,17 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+namespace topomask {
+
+// Linear and LayerNorm of torch, under autocast too, as a GPU likes them: the bias is added where the product is
+// written, and gradients that are sums over all tokens are products with a row of ones, which torch's reduction over
+// the slow dimension takes several times as long for.
+
+at::Tensor forward(const torch::nn::Linear& layer, const at::Tensor& x);  ///< [..., in] → [..., out]
+at::Tensor forward(const torch::nn::LayerNorm& layer,
+                   const at::Tensor& x);  ///< over the last dimension, float32 or wider
+
+}  // namespace topomask

@@ -1,0 +1,69 @@
+#include "nn/layers.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/functional.h>
+
+#include "support/compare.h"
+#include "train/autocast.h"
+
+namespace topomask {
+namespace {
+
+using testing::close;
+
+/// A layer's outputs and gradients by `ours` beside torch's own.
+template <class Layer, class Ours>
+void expect_torchs(const Layer& layer, const at::Tensor& values, const Ours& ours) {
+  const auto results = [&](const auto& call) {
+    const at::Tensor x = values.detach().clone().requires_grad_();
+    const at::Tensor y = call(x);
+    const auto grads = torch::autograd::grad({(y * y.cos()).sum()}, {x, layer->weight, layer->bias});
+    return std::vector<at::Tensor>{y, grads[0], grads[1], grads[2]};
+  };
+  const auto mine = results(ours), torchs = results([&](const at::Tensor& x) { return layer.ptr()->forward(x); });
+  for (size_t i = 0; i < mine.size(); ++i) {
+    ASSERT_EQ(mine[i].sizes(), torchs[i].sizes());
+    EXPECT_TRUE(close(mine[i], torchs[i], 1e-10)) << i;
+  }
+}
+
+TEST(Layers, LinearIsTorchsWithGradients) {
+  torch::nn::Linear layer(5, 3);
+  layer->to(at::kDouble);
+  for (const auto& sizes : std::vector<std::vector<int64_t>>{{7, 5}, {2, 3, 5}, {0, 4, 5}}) {
+    expect_torchs(layer, at::rand(sizes, at::kDouble), [&](const at::Tensor& x) { return forward(layer, x); });
+  }
+  expect_torchs(layer, at::rand({5, 7}, at::kDouble).t(), [&](const at::Tensor& x) { return forward(layer, x); });
+}
+
+TEST(Layers, LinearFollowsAutocast) {
+  torch::nn::Linear layer(8, 4);
+  const at::Tensor x = at::rand({3, 8});
+  const Autocast autocast(at::kCPU, "bfloat16");
+  const at::Tensor y = forward(layer, x);
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(close(y, layer->forward(x), 1e-2));
+  y.sum().backward();
+  EXPECT_EQ(layer->weight.grad().scalar_type(), at::kFloat);
+}
+
+TEST(Layers, NormIsTorchsWithGradients) {
+  torch::nn::LayerNorm layer(torch::nn::LayerNormOptions({6}));
+  layer->to(at::kDouble);
+  at::NoGradGuard no_grad;
+  layer->weight.uniform_(0.5, 2);
+  layer->bias.uniform_();
+  const at::AutoGradMode grad(true);
+  std::vector<at::Device> devices{at::kCPU};
+  if (at::hasCUDA()) devices.emplace_back(at::kCUDA);
+  for (const at::Device device : devices) {
+    layer->to(device);
+    for (const auto& sizes : std::vector<std::vector<int64_t>>{{7, 6}, {2, 3, 6}}) {
+      expect_torchs(layer, at::rand(sizes, at::device(device).dtype(at::kDouble)),
+                    [&](const at::Tensor& x) { return forward(layer, x); });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topomask
