@@ -6,7 +6,7 @@
 #   experiments/table3.sh OUT        variables as in run.sh
 set -euo pipefail
 here=$(dirname "$0")
-halting=model.halting_probability=.5
+halting=model.halting_probability=0.5
 variants="
   linear
   n1=grf,model.walkers=1,$halting n10=grf,model.walkers=10,$halting
@@ -16,4 +16,4 @@ variants="
   n100_fixed=grf,model.walkers=100,$halting,train.mask_learning_rate=0
   ad_hoc_fixed=ad_hoc,model.walkers=100,$halting,train.mask_learning_rate=0
   favor=linear,model.features=favor favor_grf=grf,model.features=favor"
-"$here/run.sh" "$here/cifar10.json" "$1" "$variants" "${SEEDS:-0 1 2}" train.epochs=8
+"$here/run.sh" "$here/cifar10.json" "$1" "$variants" "${SEEDS:-0 1 2}" train.epochs=5

@@ -22,10 +22,10 @@ for side in $sides; do
     [ "$variant" = grf_n4 ] && walks=(--model.walkers 4 --model.halting_probability 0.5)
     [ "$variant" = grf_n20 ] && walks=(--model.walkers 20 --model.halting_probability 0.1)
     if [ ! -e "$run/summary.json" ]; then
-      "$tool" train --out "$run" --quiet --data.kind synthetic --data.image_size $((2 * side)) --data.synthetic_train 256 \
+      "$tool" train --out "$run" --quiet --data.kind synthetic --data.image_size $((2 * side)) --data.synthetic_train 512 \
         --data.synthetic_test "$batch" --model.patch_size 2 --model.width 192 --model.depth 6 --model.heads 3 \
         --model.hops 10 --model.per_head_walks false --model.cls_token false --model.dropout 0 "${walks[@]}" \
-        --model.variant "${variant%%_n*}" --train.batch_size "$batch" --train.steps "${STEPS:-40}" --train.log_every 1 \
+        --model.variant "${variant%%_n*}" --train.batch_size "$batch" --train.steps "${STEPS:-40}" --train.log_every 10 \
         --train.evaluation_batch "$batch" --train.device "${DEVICE:-cuda}" --train.precision "${PRECISION:-bfloat16}" \
         --train.checkpoint_every 0 --name "$variant" > "$run.log" 2>&1 || {
         printf '%-10s %8d %6d %s\n' "$variant" $((side * side)) "$batch" "$(tail -1 "$run.log" | cut -c1-80)"

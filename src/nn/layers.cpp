@@ -44,8 +44,10 @@ struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
     const at::Tensor g = grads[0].contiguous();
     const at::Tensor dx = std::get<0>(at::native_layer_norm_backward(g, x, x.sizes().slice(1), mean, inverse, saved[1],
                                                                      saved[2], {true, false, false}));
-    const at::Tensor normal = (x - mean).mul_(inverse);
-    return {dx, column_sums(normal.mul_(g)), column_sums(g), at::Tensor()};
+    // Σ g and Σ g·(x − mean)·inverse over the tokens, without a normalised copy of x.
+    const at::Tensor sums = at::mm(at::cat({at::ones_like(inverse), mean * inverse}, 1).t(), g);
+    const at::Tensor dweight = at::mm(inverse.t(), g * x).squeeze(0) - sums[1];
+    return {dx, dweight, sums[0], at::Tensor()};
   }
 };
 
@@ -60,6 +62,10 @@ at::Tensor rows(const at::Tensor& x) {
 
 }  // namespace
 
+at::Tensor norm_by_products(const torch::nn::LayerNorm& layer, const at::Tensor& x) {
+  return LayerNormFunction::apply(rows(x), layer->weight, layer->bias, layer->options.eps()).reshape(x.sizes());
+}
+
 at::Tensor forward(const torch::nn::Linear& layer, const at::Tensor& x) {
   const at::ScalarType type = working_type(x);
   const at::Tensor out = LinearFunction::apply(rows(x.to(type)), layer->weight.to(type), layer->bias.to(type));
@@ -70,8 +76,7 @@ at::Tensor forward(const torch::nn::Linear& layer, const at::Tensor& x) {
 
 at::Tensor forward(const torch::nn::LayerNorm& layer, const at::Tensor& x) {
   if (!x.is_cuda()) return layer.ptr()->forward(x);
-  const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
-  return LayerNormFunction::apply(rows(wide), layer->weight, layer->bias, layer->options.eps()).reshape(x.sizes());
+  return norm_by_products(layer, x.scalar_type() == at::kDouble ? x : x.to(at::kFloat));
 }
 
 }  // namespace topomask

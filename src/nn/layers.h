@@ -14,4 +14,7 @@ at::Tensor forward(const torch::nn::Linear& layer, const at::Tensor& x);  ///< [
 at::Tensor forward(const torch::nn::LayerNorm& layer,
                    const at::Tensor& x);  ///< over the last dimension, float32 or wider
 
+/// The LayerNorm of a GPU, wherever x is.
+at::Tensor norm_by_products(const torch::nn::LayerNorm& layer, const at::Tensor& x);
+
 }  // namespace topomask

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "walks/visit_products.h"
+
 namespace topomask {
 namespace {
 
@@ -27,8 +29,6 @@ Tensor as_tensor(const std::vector<uint32_t>& words) {
 
 DeviceWalks::DeviceWalks(const char* op, const Graph& graph, const WalkOptions& options)
     : nodes_(graph.num_nodes()), options_(options), plan_(op, options) {
-  TORCH_CHECK(!options.group_products, op, ": group_products must be false for a graph on ", graph.device(),
-              ", got true; walks sampled on cpu can be moved");
   const WalkSteps steps(op, options.proposal == Proposal::uniform ? graph : graph.to(at::kCPU), options);
   const auto there = [&](const Tensor& tensor) { return tensor.to(graph.device()); };
   offsets_ = there(steps.offsets);
@@ -48,13 +48,36 @@ WalkTable::Arrays DeviceWalks::table() const {
       offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, options_.walkers, options_.first_walker,
       static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0);
   TORCH_INTERNAL_ASSERT(arrays.size() == 8);
-  return {.offsets = arrays[0],
-          .columns = arrays[1],
-          .hops = arrays[2],
-          .loads = arrays[3],
-          .counts = arrays[4],
-          .pattern = std::make_shared<SparsePattern>(nodes_, nodes_, arrays[5], arrays[6]),
-          .feature_offsets = arrays[7]};
+  WalkTable::Arrays table{.offsets = arrays[0],
+                          .columns = arrays[1],
+                          .hops = arrays[2],
+                          .loads = arrays[3],
+                          .counts = arrays[4],
+                          .pattern = std::make_shared<SparsePattern>(nodes_, nodes_, arrays[5], arrays[6]),
+                          .feature_offsets = arrays[7]};
+  if (options_.group_products) add_products(table);
+  return table;
+}
+
+void DeviceWalks::add_products(WalkTable::Arrays& table) const {
+  constexpr double kVisitsAtOnce = 1 << 22;
+  double alive = static_cast<double>(options_.walkers), expected = alive;
+  for (const double survival : plan_.survival) expected += alive *= survival;
+  const auto rows_at_once = static_cast<int64_t>(std::max(1.0, kVisitsAtOnce / expected));
+  std::vector<Tensor> offsets{at::zeros({1}, table.offsets.options())}, hops, values;
+  int64_t entries = 0;
+  for (int64_t first = 0; first < std::max<int64_t>(1, nodes_); first += rows_at_once) {
+    const int64_t rows = std::min(rows_at_once, nodes_ - first);
+    const Visits made = visits(first, rows);
+    const VisitProducts part = visit_products(made.columns, made.hops, made.loads, rows, options_.walkers, plan_.group);
+    offsets.push_back(part.offsets.slice(0, 1) + entries);
+    hops.push_back(part.hops);
+    values.push_back(part.values);
+    entries += part.values.size(0);
+  }
+  table.product_offsets = at::cat(offsets);
+  table.product_hops = at::cat(hops);
+  table.product_values = at::cat(values);
 }
 
 DeviceWalks::Visits DeviceWalks::visits(int64_t first, int64_t count) const {

@@ -28,6 +28,8 @@ class DeviceWalks {
   Visits visits(int64_t first, int64_t count) const;
 
  private:
+  void add_products(WalkTable::Arrays& table) const;
+
   int64_t nodes_;
   WalkOptions options_;
   WalkPlan plan_;

@@ -2,6 +2,7 @@
 
 #include "attention/ops.h"
 #include "support/compare.h"
+#include "support/devices.h"
 
 namespace topomask {
 namespace {
@@ -17,9 +18,7 @@ at::Tensor by_definition(const at::Tensor& scores, const at::Tensor& mask, doubl
 }
 
 TEST(NormalisedWeights, AreTheDefinitionWithGradients) {
-  std::vector<at::Device> devices{at::kCPU};
-  if (at::hasCUDA()) devices.emplace_back(at::kCUDA);
-  for (const at::Device device : devices) {
+  for (const at::Device device : testing::devices()) {
     at::manual_seed(3);
     // Rows of one, two and four packets a lane, odd ones and long ones.
     for (const int64_t cols : {2, 7, 64, 120, 250, 1000}) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/devices.h"
 #include "topomask/topomask.h"
 
 namespace topomask::testing {
@@ -10,7 +11,7 @@ namespace topomask::testing {
 class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!at::hasCUDA() || at::getNumGPUs() == 0) GTEST_SKIP() << "no GPU here: this runs on a machine with one";
+    if (!has_gpu()) GTEST_SKIP() << "no GPU here: this runs on a machine with one";
   }
   const at::Device gpu_{at::kCUDA, 0};
 };

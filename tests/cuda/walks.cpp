@@ -39,6 +39,11 @@ void expect_same_table(const WalkTable& actual, const WalkTable& expected) {
   EXPECT_TRUE(here.pattern()->offsets().equal(expected.pattern()->offsets()));
   EXPECT_TRUE(here.pattern()->columns().equal(expected.pattern()->columns()));
   EXPECT_TRUE(at::allclose(here.loads(), expected.loads(), 1e-5, 1e-12));
+  ASSERT_EQ(here.has_group_products(), expected.has_group_products());
+  if (!expected.has_group_products()) return;
+  EXPECT_TRUE(here.product_offsets().equal(expected.product_offsets()));
+  EXPECT_TRUE(here.product_hops().equal(expected.product_hops()));
+  EXPECT_TRUE(at::allclose(here.product_values(), expected.product_values(), 1e-4, 1e-12));
 }
 
 TEST_F(Walks, AreTheCpusBitForBit) {
@@ -59,8 +64,20 @@ TEST_F(Walks, OfManyVisitsAreTheSameToo) {
   expect_same_table(sample_walks(graph.to(gpu_), options), sample_walks(graph, options));
 }
 
-TEST_F(Walks, WithGroupProductsAreRefusedThere) {
-  EXPECT_ERROR(sample_walks(Graph::path(4).to(gpu_), {.group_products = true}), "group_products must be false");
+TEST_F(Walks, HaveTheirGroupProducts) {
+  for (const Graph& graph : graphs()) {
+    for (WalkOptions options : samplers()) {
+      if (options.proposal == Proposal::weights && graph.num_nodes() < 2) continue;
+      SCOPED_TRACE(c10::str(graph.num_nodes(), " nodes, coupling ", static_cast<int>(options.coupling)));
+      options.group_products = true;
+      expect_same_table(sample_walks(graph.to(at::TensorOptions(gpu_).dtype(at::kDouble)), options),
+                        sample_walks(graph.to(at::kDouble), options));
+    }
+  }
+  // More visits than are done at once.
+  const Graph graph = Graph::erdos_renyi(30000, 2e-4, 5).normalised();
+  const WalkOptions options{.walkers = 40, .halting_probability = 0.2, .max_hops = 30, .group_products = true};
+  expect_same_table(sample_walks(graph.to(gpu_), options), sample_walks(graph, options));
 }
 
 TEST_F(Walks, InEnsemblesTooLargeAreRefused) {

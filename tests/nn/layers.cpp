@@ -4,6 +4,7 @@
 #include <torch/nn/functional.h>
 
 #include "support/compare.h"
+#include "support/devices.h"
 #include "train/autocast.h"
 
 namespace topomask {
@@ -20,7 +21,7 @@ void expect_torchs(const Layer& layer, const at::Tensor& values, const Ours& our
     const auto grads = torch::autograd::grad({(y * y.cos()).sum()}, {x, layer->weight, layer->bias});
     return std::vector<at::Tensor>{y, grads[0], grads[1], grads[2]};
   };
-  const auto mine = results(ours), torchs = results([&](const at::Tensor& x) { return layer.ptr()->forward(x); });
+  const auto mine = results(ours), torchs = results([&](const at::Tensor&x) { return layer.ptr()->forward(x); });
   for (size_t i = 0; i < mine.size(); ++i) {
     ASSERT_EQ(mine[i].sizes(), torchs[i].sizes());
     EXPECT_TRUE(close(mine[i], torchs[i], 1e-10)) << i;
@@ -54,13 +55,11 @@ TEST(Layers, NormIsTorchsWithGradients) {
   layer->weight.uniform_(0.5, 2);
   layer->bias.uniform_();
   const at::AutoGradMode grad(true);
-  std::vector<at::Device> devices{at::kCPU};
-  if (at::hasCUDA()) devices.emplace_back(at::kCUDA);
-  for (const at::Device device : devices) {
+  for (const at::Device device : testing::devices()) {
     layer->to(device);
     for (const auto& sizes : std::vector<std::vector<int64_t>>{{7, 6}, {2, 3, 6}}) {
       expect_torchs(layer, at::rand(sizes, at::device(device).dtype(at::kDouble)),
-                    [&](const at::Tensor& x) { return forward(layer, x); });
+                    [&](const at::Tensor& x) { return norm_by_products(layer, x); });
     }
   }
 }

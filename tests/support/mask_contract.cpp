@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "support/compare.h"
+#include "support/devices.h"
 #include "topomask/attention.h"
 
 namespace topomask::testing {
@@ -131,16 +132,6 @@ void expect_softmax(const Placed& p, const at::Tensor& reference, double toleran
   }
 }
 
-/// Null where the mask says that it stays on the CPU.
-MaskPtr moved(const MaskPtr& mask, at::Device device) {
-  try {
-    return mask->to(device);
-  } catch (const c10::Error& error) {
-    if (std::string(error.what_without_backtrace()).find("must be on cpu") == std::string::npos) throw;
-    return nullptr;
-  }
-}
-
 }  // namespace
 
 at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
@@ -150,13 +141,9 @@ at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
 void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tolerance) {
   SCOPED_TRACE("mask " + mask->name() + ", N " + std::to_string(mask->size()) + ", heads " +
                std::to_string(mask->heads()));
-  std::vector<at::Device> devices{at::kCPU};
-  if (at::hasCUDA() && at::getNumGPUs() > 0) devices.emplace_back(at::kCUDA, 0);
-  for (const at::Device device : devices) {
+  for (const at::Device device : devices()) {
     SCOPED_TRACE("on " + device.str());
-    const MaskPtr there = device.is_cpu() ? mask : moved(mask, device);
-    if (!there) continue;
-    const Placed placed{there, learnable(*mask), device};
+    const Placed placed{device.is_cpu() ? mask : mask->to(device), learnable(*mask), device};
     // A mask whose rows can be empty or signed keeps its denominators away from zero by eps; the references above do so
     // too.
     expect_products(placed, reference, tolerance);

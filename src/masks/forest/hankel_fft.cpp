@@ -1,13 +1,12 @@
 #include "masks/forest/hankel_fft.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "core/plain_ops.h"
+#include "core/library_tasks.h"
 
 namespace topomask {
 namespace {
@@ -15,16 +14,13 @@ namespace {
 /// In multiply-adds of the direct product, measured: per element and level of the transforms, and per call.
 constexpr double kElementWork = 6, kCallWork = 20000;
 
-/// Columns per call. A library of transforms shares out what one call brings among its threads, and rounds differently
-/// when it does; calls of a fixed size, each from one thread, give one result for any number of them.
+/// Columns per call: a fixed number, as the library may round differently for others.
 constexpr int64_t kColumns = 8;
 
-/// Calls f(first, count) for groups of columns, from several threads. Their tensors are plain: no gradient, no
-/// autocast.
+/// Calls f(first, count) for groups of columns, from several threads.
 template <class F>
 void for_columns(int64_t columns, const F& f) {
-  at::parallel_for(0, (columns + kColumns - 1) / kColumns, 1, [&](int64_t begin, int64_t end) {
-    const PlainOps plain;
+  for_library_tasks((columns + kColumns - 1) / kColumns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) f(i * kColumns, std::min(kColumns, columns - i * kColumns));
   });
 }

@@ -10,6 +10,8 @@
 #include "masks/forest/forest_masks.h"
 #include "masks/forest/forest_structure.h"
 #include "masks/forest/low_rank_kernel.h"
+#include "masks/forest/low_rank_levels.h"
+#include "masks/forest/per_device.h"
 #include "masks/forest/positions.h"
 
 namespace topomask {
@@ -70,6 +72,13 @@ struct LowRankStructure {
     return values;
   }
 
+  /// The same for products on a GPU.
+  std::shared_ptr<const LowRankLevels> levels(const at::TensorOptions& options) const {
+    auto& copies = options.dtype() == at::kDouble ? doubles : floats;
+    return copies.get(options.device(),
+                      [&] { return std::make_shared<const LowRankLevels>(decomposition(), functions, near, options); });
+  }
+
   Forest forest;
   DistanceFunction value;
   Positions positions;
@@ -78,16 +87,23 @@ struct LowRankStructure {
   Schedule schedule;
   at::Tensor near;  // f at the near distances
   double work = 0;
+  mutable PerDevice<LowRankLevels> floats, doubles;
 };
 
 class LowRankMask final : public Mask {
  public:
-  LowRankMask(std::shared_ptr<const LowRankStructure> structure, at::ScalarType dtype)
-      : structure_(std::move(structure)), dtype_(dtype) {}
+  /// options: dtype and device.
+  LowRankMask(std::shared_ptr<const LowRankStructure> structure, const at::TensorOptions& options)
+      : structure_(std::move(structure)), options_(options) {
+    if (options.device().is_cpu()) return;
+    levels_ = structure_->levels(options);
+    options_ = options.device(levels_->device());
+  }
 
   std::string name() const override { return "forest_low_rank"; }
   int64_t size() const override { return structure_->forest.num_nodes(); }
-  std::optional<at::ScalarType> dtype() const override { return dtype_; }
+  std::optional<at::ScalarType> dtype() const override { return options_.dtype().toScalarType(); }
+  std::optional<at::Device> device() const override { return options_.device(); }
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size());
@@ -103,12 +119,13 @@ class LowRankMask final : public Mask {
 
   std::optional<SparseMatrix> sparse() const override {
     if (!offers_sparse()) return std::nullopt;
-    const TreePairs& pairs = structure_->forest.structure().pairs();
-    std::call_once(values_once_, [&] {
+    std::call_once(sparse_once_, [&] {
+      const TreePairs& pairs = structure_->forest.structure().pairs();
       const double* distance = pairs.distances.const_data_ptr<double>();
-      values_ = structure_->values_at({distance, distance + pairs.distances.numel()}).to(dtype_);
+      sparse_ = {pairs.pattern->to(options_.device()),
+                 structure_->values_at({distance, distance + pairs.distances.numel()}).to(options_)};
     });
-    return SparseMatrix{pairs.pattern, values_};
+    return sparse_;
   }
 
   at::Tensor dense() const override {
@@ -117,15 +134,19 @@ class LowRankMask final : public Mask {
   }
 
   MaskPtr to(const at::TensorOptions& target) const override {
-    check_on_cpu(name().c_str(), "target", target.device());
-    const at::ScalarType dtype = target.has_dtype() ? target.dtype().toScalarType() : dtype_;
-    return dtype == dtype_ ? shared_from_this() : std::make_shared<LowRankMask>(structure_, dtype);
+    at::TensorOptions options = options_;
+    if (target.has_dtype()) options = options.dtype(target.dtype());
+    if (target.has_device()) options = options.device(target.device());
+    if (is_at(at::empty({0}, options_), target)) return shared_from_this();
+    return std::make_shared<LowRankMask>(structure_, options);
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
+    if (levels_) return levels_->products(x);
     const at::Tensor by_position = structure_->positions.from_nodes(x);
-    const at::Tensor y = structure_->positions.near_products(structure_->near.to(dtype_).unsqueeze(0), by_position);
-    AT_DISPATCH_FLOATING_TYPES(dtype_, "low_rank", [&] { add_far<scalar_t>(by_position, y); });
+    const at::Tensor near = structure_->near.to(x.scalar_type()).unsqueeze(0);
+    const at::Tensor y = structure_->positions.near_products(near, by_position);
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "low_rank", [&] { add_far<scalar_t>(by_position, y); });
     return structure_->positions.to_nodes(y);
   }
 
@@ -162,15 +183,17 @@ class LowRankMask final : public Mask {
   }
 
   std::shared_ptr<const LowRankStructure> structure_;
-  at::ScalarType dtype_;
-  mutable std::once_flag values_once_;
-  mutable at::Tensor values_;  // of the sparse form
+  at::TensorOptions options_;
+  std::shared_ptr<const LowRankLevels> levels_;  // on a GPU
+  mutable std::once_flag sparse_once_;
+  mutable SparseMatrix sparse_;
 };
 
 }  // namespace
 
 MaskPtr make_low_rank_mask(const Forest& forest, const DistanceFunction& f) {
-  return std::make_shared<LowRankMask>(std::make_shared<LowRankStructure>(forest, f), forest.weights().scalar_type());
+  return std::make_shared<LowRankMask>(std::make_shared<LowRankStructure>(forest, f),
+                                       at::device(at::kCPU).dtype(forest.weights().scalar_type()));
 }
 
 }  // namespace topomask

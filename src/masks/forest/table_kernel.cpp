@@ -68,13 +68,12 @@ TOPOMASK_INLINE void hankel_tiles(const HankelArgs<typename S::Scalar>& args, in
 
 template <class S>
 TOPOMASK_INLINE void hankel_rows_body(const HankelArgs<typename S::Scalar>& args, int64_t begin, int64_t end) {
-  constexpr int kBins = 4;
   int64_t s = begin;
-  for (; s + kBins <= end; s += kBins) {
+  for (; s + kHankelBins <= end; s += kHankelBins) {
     // What all four meet, then what the shallower ones meet besides.
-    const int64_t common = within_table(args, s + kBins - 1);
-    hankel_tiles<S, kBins>(args, s, common);
-    for (int64_t b = s; b < s + kBins; ++b) {
+    const int64_t common = within_table(args, s + kHankelBins - 1);
+    hankel_tiles<S, kHankelBins>(args, s, common);
+    for (int64_t b = s; b < s + kHankelBins; ++b) {
       const int64_t count = within_table(args, b);
       for (int64_t t = common; t < count; ++t) {
         const auto f = args.table[args.depth[b] + args.depth[t]];

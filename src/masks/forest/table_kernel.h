@@ -46,6 +46,9 @@ void spread_products(const TableArgs<double>& args, int64_t begin, int64_t end);
 void table_components(const TableArgs<float>& args, int64_t begin, int64_t end);
 void table_components(const TableArgs<double>& args, int64_t begin, int64_t end);
 
+/// Bins s that are done together; `begin` is a multiple of it, since a compiler may round the rest in another way.
+inline constexpr int64_t kHankelBins = 4;
+
 /// products_s = Σ_t f[depth_s + depth_t] sums_t for s = begin … end−1, over all `count` bins t.
 template <class T>
 struct HankelArgs {

@@ -5,7 +5,9 @@
 #include "core/move.h"
 #include "masks/forest/forest_masks.h"
 #include "masks/forest/forest_structure.h"
+#include "masks/forest/per_device.h"
 #include "masks/forest/positions.h"
+#include "masks/forest/table_levels.h"
 #include "masks/forest/table_products.h"
 
 namespace topomask {
@@ -34,6 +36,14 @@ struct TableStructure {
     return pairs_index;
   }
 
+  /// The same for products on a GPU.
+  std::shared_ptr<const TableLevels> levels(at::Device device) const {
+    const ForestStructure& from = forest.structure();
+    return on_devices.get(device, [&] {
+      return std::make_shared<const TableLevels>(from.decomposition(), from.bins(), entries, near_index, device);
+    });
+  }
+
   Forest forest;  // keeps what the others refer to
   int64_t entries;
   Positions positions;
@@ -41,12 +51,15 @@ struct TableStructure {
   at::Tensor near_index;
   mutable std::once_flag pairs_once;
   mutable at::Tensor pairs_index;
+  mutable PerDevice<TableLevels> on_devices;
 };
 
 class TableMask final : public Mask {
  public:
   TableMask(std::shared_ptr<const TableStructure> structure, at::Tensor f)
-      : structure_(std::move(structure)), f_(std::move(f)) {}
+      : structure_(std::move(structure)), f_(std::move(f)) {
+    if (!f_.is_cpu()) levels_ = structure_->levels(f_.device());
+  }
 
   std::string name() const override { return "forest_table"; }
   int64_t size() const override { return structure_->forest.num_nodes(); }
@@ -70,9 +83,12 @@ class TableMask final : public Mask {
 
   std::optional<SparseMatrix> sparse() const override {
     if (!offers_sparse()) return std::nullopt;
-    const TreePairs& pairs = structure_->forest.structure().pairs();
-    const at::Tensor values = padded(f_).index_select(1, structure_->pair_index());
-    return SparseMatrix{pairs.pattern, heads() == 1 ? values.reshape({-1}) : values};
+    std::call_once(pairs_once_, [this] {
+      pairs_ = structure_->forest.structure().pairs().pattern->to(f_.device());
+      pair_index_ = structure_->pair_index().to(f_.device());
+    });
+    const at::Tensor values = padded(f_).index_select(1, pair_index_);
+    return SparseMatrix{pairs_, heads() == 1 ? values.reshape({-1}) : values};
   }
 
   at::Tensor dense() const override {
@@ -82,11 +98,11 @@ class TableMask final : public Mask {
 
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(f_, target)) return shared_from_this();
-    check_on_cpu(name().c_str(), "target", target.device());
     return std::make_shared<TableMask>(structure_, f_.to(target));
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
+    if (levels_) return levels_->products(padded(f_.detach()), x);
     const at::Tensor table = padded(f_.detach()), by_position = structure_->positions.from_nodes(x);
     const at::Tensor y =
         structure_->positions.near_products(table.index_select(1, structure_->near_index), by_position);
@@ -97,6 +113,8 @@ class TableMask final : public Mask {
   at::Tensor apply_transposed(const at::Tensor& x) const override { return apply(x); }  // M is symmetric
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    const auto shaped = [&](const at::Tensor& g) { return g.reshape(f_.sizes()).to(f_.scalar_type()); };
+    if (levels_) return {shaped(levels_->table_gradient(x, grad, heads()))};
     const at::Tensor by_position = structure_->positions.from_nodes(x),
                      cotangent = structure_->positions.from_nodes(grad);
     at::Tensor gradient = structure_->far.table_gradient(by_position, cotangent, heads());
@@ -110,7 +128,7 @@ class TableMask final : public Mask {
         if (index[i] < entries) to[index[i]] += dot[i];
       }
     }
-    return {gradient.reshape(f_.sizes()).to(f_.scalar_type())};
+    return {shaped(gradient)};
   }
 
  private:
@@ -127,6 +145,10 @@ class TableMask final : public Mask {
 
   std::shared_ptr<const TableStructure> structure_;
   at::Tensor f_;
+  std::shared_ptr<const TableLevels> levels_;  // on a GPU
+  mutable std::once_flag pairs_once_;
+  mutable PatternPtr pairs_;  // where f is
+  mutable at::Tensor pair_index_;
 };
 
 }  // namespace

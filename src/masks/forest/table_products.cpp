@@ -157,8 +157,11 @@ void TableProducts::add_tall(const at::Tensor& x, const at::Tensor& y, const at:
                                kernel.args.sums + meeting.first_row * part.pitch(),
                                kernel.args.products + meeting.first_row * part.pitch(),
                                part.pitch()};
-      at::parallel_for(0, count, std::max<int64_t>(1, 32768 / (count * part.pitch() + 1)),
-                       [&](int64_t begin, int64_t end) { hankel_rows(args, begin, end); });
+      at::parallel_for(0, (count + kHankelBins - 1) / kHankelBins,
+                       std::max<int64_t>(1, 32768 / (kHankelBins * count * part.pitch() + 1)),
+                       [&](int64_t begin, int64_t end) {
+                         hankel_rows(args, kHankelBins * begin, std::min(kHankelBins * end, count));
+                       });
     });
     spread_products(kernel.args, component, component + 1);
   }

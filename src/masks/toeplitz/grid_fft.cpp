@@ -1,11 +1,10 @@
 #include "masks/toeplitz/grid_fft.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <limits>
 
-#include "core/plain_ops.h"
+#include "core/library_tasks.h"
 #include "core/recycled.h"
 
 namespace topomask {
@@ -47,7 +46,8 @@ class GridFft {
   int64_t axes_;
 };
 
-/// Columns [first, first + count) of slice (b, h), as many as keep a block in a core's cache.
+/// Columns [first, first + count) of slice (b, h), as many as keep a block in a core's cache and leave some to every
+/// core.
 struct Block {
   int64_t slice, first, count;
 };
@@ -55,9 +55,12 @@ struct Block {
 /// On a GPU as many as keep it busy.
 std::vector<Block> blocks_of(const at::Tensor& x, const GridFft& fft) {
   const int64_t points = int64_t{1} << (x.is_cpu() ? 18 : 26), most = x.is_cpu() ? 64 : 1024;
-  const int64_t columns = x.size(-1), count = std::clamp<int64_t>(points / fft.points(), 1, most);
+  const int64_t columns = x.size(-1), slices = x.size(0) * x.size(1);
+  constexpr int64_t kCores = 8;
+  const int64_t share = x.is_cpu() ? (slices * columns + kCores - 1) / kCores : most;
+  const int64_t count = std::clamp<int64_t>(points / fft.points(), 1, std::clamp<int64_t>(share, 1, most));
   std::vector<Block> blocks;
-  for (int64_t slice = 0; slice < x.size(0) * x.size(1); ++slice) {
+  for (int64_t slice = 0; slice < slices; ++slice) {
     for (int64_t first = 0; first < columns; first += count) {
       blocks.push_back({slice, first, std::min(count, columns - first)});
     }
@@ -69,8 +72,9 @@ std::vector<Block> blocks_of(const at::Tensor& x, const GridFft& fft) {
 template <class F>
 void for_tasks(const at::Tensor& x, int64_t tasks, int64_t grain, const F& f) {
   if (x.is_cpu()) {
-    at::parallel_for(0, tasks, grain, f);
+    for_library_tasks(tasks, grain, f);
   } else {
+    const PlainOps plain;
     f(0, tasks);
   }
 }
@@ -83,13 +87,14 @@ at::Tensor fft_product(const at::Tensor& g, const at::Tensor& x, const std::vect
   const GridFft fft(dims);
   std::vector<int64_t> first = dims;
   for (int64_t& n : first) --n;
-  std::vector<at::Tensor> spectra;
-  for (const at::Tensor& head : g.unbind(0)) spectra.push_back(fft.spectrum(head));
+  std::vector<at::Tensor> spectra(g.size(0));
+  for_tasks(x, g.size(0), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t h = begin; h < end; ++h) spectra[h] = fft.spectrum(g[h]);
+  });
   const at::Tensor sources = x.flatten(0, 1), targets = y.flatten(0, 1);
   const std::vector<Block> blocks = blocks_of(x, fft);
   const int64_t grain = std::max<int64_t>(1, 8192 / (blocks[0].count * fft.points()));  // blocks worth a thread
   for_tasks(x, std::ssize(blocks), grain, [&](int64_t begin, int64_t end) {
-    const PlainOps plain;
     for (int64_t b = begin; b < end; ++b) {
       const Block& block = blocks[b];
       const auto columns = [&](const at::Tensor& nodes) {
@@ -116,7 +121,6 @@ at::Tensor fft_offset_gradient(const at::Tensor& grad, const at::Tensor& x, cons
   const int64_t parts = std::min<int64_t>(8, std::ssize(blocks));
   std::vector<std::vector<at::Tensor>> sums(parts, std::vector<at::Tensor>(heads));
   for_tasks(x, parts, 1, [&](int64_t begin, int64_t end) {
-    const PlainOps plain;
     for (int64_t s = begin; s < end; ++s) {
       for (int64_t b = s; b < std::ssize(blocks); b += parts) {
         const Block& block = blocks[b];
@@ -129,14 +133,16 @@ at::Tensor fft_offset_gradient(const at::Tensor& grad, const at::Tensor& x, cons
       }
     }
   });
-  std::vector<at::Tensor> gradients;
-  for (int64_t h = 0; h < heads; ++h) {
-    at::Tensor total;
-    for (const auto& sum : sums) {
-      if (sum[h].defined()) total = total.defined() ? total.add_(sum[h]) : sum[h];
+  std::vector<at::Tensor> gradients(heads);
+  for_tasks(x, heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t h = begin; h < end; ++h) {
+      at::Tensor total;
+      for (const auto& sum : sums) {
+        if (sum[h].defined()) total = total.defined() ? total.add_(sum[h]) : sum[h];
+      }
+      gradients[h] = fft.inverse(total, start, shape).squeeze(-2);
     }
-    gradients.push_back(fft.inverse(total, start, shape).squeeze(-2));
-  }
+  });
   return at::stack(gradients);
 }
 

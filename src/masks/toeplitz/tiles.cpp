@@ -1,9 +1,8 @@
 #include "masks/toeplitz/tiles.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
-#include "core/plain_ops.h"
+#include "core/library_tasks.h"
 #include "masks/toeplitz/windows.h"
 
 namespace topomask {
@@ -166,8 +165,7 @@ at::Tensor tiled_product(const at::Tensor& g, const std::vector<int64_t>& dims, 
   const at::Tensor rows = a.flip(2).flatten(0, 1), keys = b.flatten(0, 1);
   const RightSide values(c.flatten(0, 1));
   const at::Tensor out = at::empty({rows.size(0), c.size(2), c.size(3)}, c.options());
-  at::parallel_for(0, rows.size(0) * tiling.count(), tiling.grain(), [&](int64_t begin, int64_t end) {
-    const PlainOps plain;
+  for_library_tasks(rows.size(0) * tiling.count(), tiling.grain(), [&](int64_t begin, int64_t end) {
     const at::Tensor memory = tiling.room(a.options());
     for (int64_t task = begin; task < end; ++task) {
       const int64_t slice = task / tiling.count();
@@ -196,8 +194,7 @@ TiledGradients tiled_backward(const at::Tensor& g, const std::vector<int64_t>& d
   const at::Tensor dc = at::zeros({parts, slices, c.size(2), c.size(3)}, c.options());
   std::vector<OffsetSums> sums;
   for (int64_t i = 0; want_offsets && i < heads * parts; ++i) sums.emplace_back(tiling, dims, a.options());
-  at::parallel_for(0, heads * parts, tiling.grain(), [&](int64_t begin, int64_t end) {
-    const PlainOps plain;
+  for_library_tasks(heads * parts, tiling.grain(), [&](int64_t begin, int64_t end) {
     const at::Tensor rooms[] = {tiling.room(a.options()), tiling.room(a.options()), tiling.room(a.options())};
     for (int64_t task = begin; task < end; ++task) {
       const int64_t head = task / parts, part = task % parts;

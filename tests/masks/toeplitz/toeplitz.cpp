@@ -193,20 +193,22 @@ TEST(Toeplitz, AgreesWithItsMatrixWhereItIsLarge) {
 }
 
 TEST(Toeplitz, IsTheSameForAnyNumberOfThreads) {
-  const Dims dims{31, 37};
-  const at::Tensor offsets = at::rand({61, 73}).requires_grad_(), q = at::rand({1147, 8}).requires_grad_();
   const int threads = at::get_num_threads();
-  std::vector<std::vector<at::Tensor>> results;
-  for (int t : {1, 2, 7}) {
-    at::set_num_threads(t);
-    const MaskPtr mask = toeplitz_mask(dims, offsets);
-    const at::Tensor out = attention(q, q, q, mask, {.route = Route::operator_}), y = mask->matmul(q);
-    results.push_back({out, y, gradients(y, at::ones_like(y), {offsets})[0]});
+  for (const Dims& dims : {Dims{31, 37}, Dims{37, 31}}) {
+    const at::Tensor offsets = at::rand({2 * dims[0] - 1, 2 * dims[1] - 1}).requires_grad_();
+    const at::Tensor q = at::rand({dims[0] * dims[1], 8}).requires_grad_();
+    std::vector<std::vector<at::Tensor>> results;
+    for (int t : {1, 2, 7}) {
+      at::set_num_threads(t);
+      const MaskPtr mask = toeplitz_mask(dims, offsets);
+      const at::Tensor out = attention(q, q, q, mask, {.route = Route::operator_}), y = mask->matmul(q);
+      results.push_back({out, y, gradients(y, at::ones_like(y), {offsets})[0]});
+    }
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      EXPECT_TRUE(at::equal(results[0][i], results[1][i]) && at::equal(results[0][i], results[2][i])) << i;
+    }
   }
   at::set_num_threads(threads);
-  for (size_t i = 0; i < results[0].size(); ++i) {
-    EXPECT_TRUE(at::equal(results[0][i], results[1][i]) && at::equal(results[0][i], results[2][i])) << i;
-  }
 }
 
 TEST(Toeplitz, WorksInInferenceModeAndUnderAutocast) {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "masks/forest/decomposition.h"
+#include "topomask/sparse.h"
+
+namespace topomask {
+
+/// The near pairs of a decomposition as a sparse matrix by node.
+struct NearPattern {
+  explicit NearPattern(const Decomposition& decomposition);
+
+  PatternPtr pattern;
+  at::Tensor index;  ///< int64: which of Decomposition::near each entry is
+};
+
+}  // namespace topomask
