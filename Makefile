@@ -2,7 +2,7 @@
 #
 #   make demo            train five kinds of attention on Fashion-MNIST (4 minutes), compare them: build/demo/report.html
 #   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
-#   make test            build everything and run the tests; LABEL=fast for the quick ones
+#   make test            build what is tested and run the tests; LABEL=fast for the quick ones
 #   make build           build everything
 #   make bench           run the benchmarks; SUITE=name for one of them
 #   make setup           install the Debian packages and torch (into .venv), nothing else
@@ -37,7 +37,8 @@ setup:
 build: setup
 	@scripts/build.sh
 
-test: build
+test: setup
+	@scripts/build.sh tests/all
 	@ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$')
 
 demo: setup

@@ -11,7 +11,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct BenchCommand {
   GraphArguments graph;
   MaskArguments mask;
   int64_t heads = 1, dimension = 64, repetitions = 9;
@@ -60,7 +60,7 @@ std::vector<Timed> torch_baselines(const at::Tensor& q, const at::Tensor& k, con
   return baselines;
 }
 
-int run(const Arguments& arguments, bool json) {
+int run(const BenchCommand& arguments, bool json) {
   const at::NoGradGuard no_grad;
   const NamedGraph graph = arguments.graph.make();
   const NamedMask named = arguments.mask.make(graph);
@@ -100,7 +100,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_bench(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchCommand>();
   CLI::App* command = add_command(app, context, "bench", "Time the routes of attention on a graph beside torch",
                                   "  topomask bench grid:64x64 --kind series --f 1,0.5,0.25,0.125\n"
                                   "  topomask bench grid:32x32 --kind grf --walkers 4 --heads 3 --json",

@@ -11,7 +11,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct EvalCommand {
   std::string run, split = "test", device = "cpu";
   ConfigArguments changes;
   int64_t batch_size = 500;
@@ -47,7 +47,7 @@ Json class_table(ViT& model, const ImageDataset& dataset, const AugmentOptions& 
   return rows;
 }
 
-int run(const Arguments& arguments, bool json) {
+int run(const EvalCommand& arguments, bool json) {
   LoadedModel loaded = open_run(arguments.run, arguments.device);
   arguments.changes.apply_to(loaded.config);
   const DatasetPtr dataset = open_dataset(loaded.config.data, kSplits.at(arguments.split));
@@ -69,7 +69,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_eval(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<EvalCommand>();
   CLI::App* command = add_command(app, context, "eval", "Accuracy and loss of a trained model on a split of its data",
                                   "  topomask eval runs/grf\n"
                                   "  topomask eval runs/grf --split validation --per-class --json\n"

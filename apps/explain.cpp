@@ -10,7 +10,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct ExplainCommand {
   GraphArguments graph;
   MaskArguments mask;
   Workload workload{.slices = 1, .features = 64, .value_dim = 64};
@@ -33,7 +33,7 @@ Json as_json(const Plan& plan) {
 }  // namespace
 
 void add_explain(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ExplainCommand>();
   CLI::App* command = add_command(app, context, "explain",
                                   "The routes that attention could take with a mask, their cost, and the choice",
                                   "  topomask explain grid:128x128 --kind series --f 1,0.5,0.25\n"

@@ -10,7 +10,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct MaskCommand {
   GraphArguments graph;
   MaskArguments mask;
   std::vector<int64_t> nodes;
@@ -87,7 +87,7 @@ void draw(const NamedGraph& graph, const NamedMask& named, std::vector<int64_t> 
   write_png(path, panels(images, 4, std::clamp<int64_t>(320 / std::max<int64_t>(1, longest), 1, 16)));
 }
 
-int run(const Arguments& arguments, bool json) {
+int run(const MaskCommand& arguments, bool json) {
   const NamedGraph graph = arguments.graph.make();
   const NamedMask named = arguments.mask.make(graph);
   for (const int64_t node : arguments.nodes) {
@@ -112,7 +112,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_mask(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<MaskCommand>();
   CLI::App* command =
       add_command(app, context, "mask", "Make, inspect and draw a mask over a graph",
                   "  topomask mask grid:28x28 --kind grf --walkers 20 --halting-probability 0.1 --png rows.png\n"

@@ -9,7 +9,7 @@ namespace {
 
 std::string grouped(std::string digits) {
   const size_t sign = digits.starts_with('-') ? 1 : 0;
-  for (size_t place = digits.size(); place > sign + 3; place -= 3) digits.insert(place - 3, 1, ' ');
+  for (size_t place = digits.size(); place > sign + 3; place -= 3) digits.insert(place - 3, " ");
   return digits;
 }
 

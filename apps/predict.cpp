@@ -14,7 +14,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct PredictCommand {
   std::string run, picture, device = "cpu";
   std::vector<std::string> images;
   ConfigArguments changes;
@@ -58,7 +58,7 @@ void draw(ViT& model, const std::vector<at::Tensor>& images, const at::Tensor& p
   write_png(path, panels(shown, maps.size(0) + 1, std::max<int64_t>(1, 160 / images[0].size(1))));
 }
 
-int run(const Arguments& arguments, bool json) {
+int run(const PredictCommand& arguments, bool json) {
   const at::NoGradGuard no_grad;
   LoadedModel loaded = open_run(arguments.run, arguments.device);
   arguments.changes.apply_to(loaded.config);
@@ -91,7 +91,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_predict(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PredictCommand>();
   CLI::App* command =
       add_command(app, context, "predict", "Classify images with a trained model, and draw where it looked",
                   "  topomask predict runs/grf boot.jpg --invert      (Fashion-MNIST is bright on dark)\n"

@@ -26,7 +26,7 @@ std::vector<GroupModel> load_models(const RunCollection& runs, std::vector<std::
 
 namespace {
 
-struct Arguments {
+struct ReportCommand {
   std::vector<std::string> runs;
   std::string out = "report.html", title = "topomask: comparison of attention variants";
   int64_t token = -1, examples = 8;
@@ -82,7 +82,7 @@ Json as_json(const RunCollection& runs, const std::string& out) {
   return {{"split", runs.split}, {"groups", groups}, {"noise", noise_sentences(runs)}, {"report", out}};
 }
 
-int run(const Arguments& arguments, bool json) {
+int run(const ReportCommand& arguments, bool json) {
   const RunCollection runs = read_runs(arguments.runs);
   std::vector<Section> sections{accuracy_section(runs), curves_section(runs), cost_section(runs)};
   std::vector<std::string> problems;
@@ -110,7 +110,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_report(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportCommand>();
   CLI::App* command = add_command(
       app, context, "report", "One HTML page about runs: accuracy over seeds, curves, cost, masks and attention",
       "  topomask report runs/grf-0 runs/grf-1 runs/linear-0 --out report.html\n"

@@ -8,7 +8,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct SuggestCommand {
   GraphArguments graph;
   FunctionArguments function;
   double tolerance = 0.1;
@@ -41,7 +41,7 @@ Json as_json(const Suggestion& found) {
 }  // namespace
 
 void add_suggest(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SuggestCommand>();
   CLI::App* command =
       add_command(app, context, "suggest", "How to get a mask to a tolerance: exact series or random walks, and which",
                   "  topomask suggest grid:64x64 --tolerance 0.05\n"

@@ -12,7 +12,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct TrainCommand {
   std::string config, folder, name;
   ConfigArguments changes;
   double stop_after = 0;
@@ -27,7 +27,7 @@ std::string percent(double share) {
   return text;
 }
 
-TrainHooks make_hooks(const Arguments& arguments) {
+TrainHooks make_hooks(const TrainCommand& arguments) {
   std::signal(SIGINT, [](int) { interrupted = 1; });
   std::signal(SIGTERM, [](int) { interrupted = 1; });
   TrainHooks hooks;
@@ -65,7 +65,7 @@ Json as_json(const RunConfig& config, const std::string& folder, const TrainResu
   return json;
 }
 
-int run(const Arguments& arguments, bool json) {
+int run(const TrainCommand& arguments, bool json) {
   if (arguments.keys) {
     print(config_keys(), json);
     return 0;
@@ -84,7 +84,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_train(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainCommand>();
   CLI::App* command = add_command(
       app, context, "train", "Train a vision transformer, or go on where a run stopped",
       "  topomask train --out runs/first                        the defaults, on synthetic images\n"

@@ -9,7 +9,7 @@
 namespace topomask::apps {
 namespace {
 
-struct Arguments {
+struct WalksCommand {
   GraphArguments graph;
   WalkArguments walks;
   std::string save;
@@ -42,7 +42,7 @@ Json describe_table(const WalkTable& table) {
 }  // namespace
 
 void add_walks(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WalksCommand>();
   CLI::App* command = add_command(
       app, context, "walks", "Sample random walks from every node of a graph; statistics, and a file",
       "  topomask walks grid:64x64 --walkers 4\n"

@@ -15,3 +15,4 @@ target_link_libraries(topomask_models PUBLIC topomask::topomask
 target_precompile_headers(topomask_models PRIVATE "${PROJECT_SOURCE_DIR}/src/models_pch.h")
 set_target_properties(topomask_models PROPERTIES EXPORT_NAME models
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+compile_folders_as_one(topomask_models)

@@ -9,6 +9,6 @@ if (($# == 0)); then
   echo "tidy.sh: FILE must name a source file" >&2
   exit 2
 fi
-cmake --preset release -B build/tidy -DTOPOMASK_TORCH="$torch" >/dev/null
+cmake --preset release -B build/tidy -DTOPOMASK_TORCH="$torch" -DCMAKE_UNITY_BUILD=OFF >/dev/null
 # Without OpenMP: clang does not find GCC's omp.h.
 clang-tidy -p build/tidy --quiet --extra-arg=-fno-openmp "$@"

@@ -12,10 +12,6 @@ using namespace topomask::testing;
 
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 nlohmann::json json_of(const Finished& finished) {
   EXPECT_EQ(finished.status, 0) << finished.err;
   return nlohmann::json::parse(finished.out);

@@ -26,4 +26,8 @@ inline Finished tool(const std::string& arguments) {
   return run_command("OMP_NUM_THREADS=1 '" TOPOMASK_TOOL "' " + arguments);
 }
 
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace topomask::testing

@@ -18,10 +18,6 @@ const std::string kTiny =
     " --model.heads 2 --model.hops 4 --model.walkers 4 --train.steps 4 --train.batch_size 8 --train.log_every 1"
     " --train.evaluate_every 2 --train.device cpu";
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// The runs that the tests below share: three variants, one of them with two seeds.
 const std::filesystem::path& trained_runs() {
   static const TemporaryFolder* folder = [] {
