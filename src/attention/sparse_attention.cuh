@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attention/sparse_attention_cuda.h"
+#include "core/cuda/clamped.cuh"
 #include "core/cuda/launch.cuh"
 
 // The kernels behind sparse_attention_cuda.h, instantiated for one dtype a file. A group of threads takes a row; it is
@@ -8,38 +9,41 @@
 
 namespace topomask::cuda {
 
-template <class A>
-__device__ __forceinline__ A clamped(A denominator, A eps) {
-  if (fabs(denominator) >= eps) return denominator;
-  return denominator < 0 ? -eps : eps;
-}
-
 template <class T, class A>
 __device__ __forceinline__ int64_t values_start(const AttentionArgs<T, A>& a, int64_t slice) {
-  return a.value_heads == 1 ? 0 : slice % a.heads * a.entries;
+  return slice % a.value_heads * a.entries;
 }
 
-template <class T, class A, int kLanes, int kChunks>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 3 : 1) forward_kernel(const AttentionArgs<T, A> a) {
+/// Blocks of a multiprocessor that the registers of a kernel leave room for, where a thread has one packet: as
+/// measured.
+template <class T>
+struct Blocks {
+  static constexpr int kForward = sizeof(T) == 8 ? 6 : 8;
+  static constexpr int kRows = sizeof(T) == 4 ? 6 : 4;
+  static constexpr int kColumns = sizeof(T) == 8 ? 6 : 9;
+};
+
+template <class T, class A, int kLanes, int kChunks, bool kSoftmax>
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward : 1)
+    forward_kernel(const AttentionArgs<T, A> a) {
   using Group = RowGroup<T, kLanes, kChunks>;
   const Group group;
-  const Place place(a.rows, a.slices, kLanes);
-  const bool softmax = a.row_max != nullptr;
+  const Place place(a.offsets, a.rows, a.slices, kLanes);
   const int64_t node = place.slice * a.rows + place.row;
   const auto k = group.reader(a.k + place.slice * a.cols * a.features, a.features, a.features);
   const auto v = group.reader(a.v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim);
-  const A* values = a.values + values_start(a, place.slice);
-  const typename Group::Part q = group.load(a.q + node * a.features, a.features);
+  const A* values = a.values + values_start(a, place.slice) + place.first;
+  const typename Group::Left q = group.left(group.load(a.q + node * a.features, a.features));
   typename Group::Sum total;
   A denominator = 0;
   constexpr A kNone = -INFINITY;
   A max = kNone;
-  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
+  group.for_batches(place.count, a.columns + place.first, [&](const Batch& batch) {
     typename Group::Part keys[kBatch], nodes[kBatch];
     group.load_batch(batch, k, keys, v, nodes);
-    const A value = batch.present ? values[batch.entry] : A(0);
+    const A value = batch.present ? values[batch.place] : A(0);
     A score = group.dots(q, keys);
-    if (softmax) {
+    if constexpr (kSoftmax) {
       score *= a.scale;
       const A higher = fmax(max, group.batch_max(value != A(0) ? score : kNone));
       if (higher > max) {
@@ -60,75 +64,78 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? 3 : 1) forward_kernel
   group.store(a.out + node * a.value_dim, a.value_dim, total);
   if (group.leads()) {
     a.denominator[node] = denominator;
-    if (softmax) a.row_max[node] = max == kNone ? A(0) : max;
+    if constexpr (kSoftmax) a.row_max[node] = max == kNone ? A(0) : max;
   }
 }
 
-/// The pass over rows: grad_q, grad_values, and the pairs for the pass over columns.
+/// The pass over rows: grad_q, grad_values, and the pairs for the pass over columns. A group takes the slices of its
+/// strand one after the other.
 template <class T, class A, int kLanes, int kChunks>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kRows : 1)
     backward_rows_kernel(const AttentionBackwardArgs<T, A> b) {
   using Group = RowGroup<T, kLanes, kChunks>;
   const AttentionArgs<T, A>& a = b.forward;
   const Group group;
-  const Place place(a.rows, a.slices, kLanes);
+  const Place strand(a.offsets, a.rows, b.strands, kLanes);
   const bool softmax = a.row_max != nullptr;
-  const int64_t node = place.slice * a.rows + place.row;
-  const auto k = group.reader(a.k + place.slice * a.cols * a.features, a.features, a.features);
-  const auto v = group.reader(a.v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim);
-  const int64_t start = values_start(a, place.slice);
-  const typename Group::Part q = group.load(a.q + node * a.features, a.features);
-  const typename Group::Part grad = group.load(b.grad_out + node * a.value_dim, a.value_dim);
-  const A denominator = a.denominator[node], max = softmax ? a.row_max[node] : A(0);
-  const A inverse = A(1) / clamped(denominator, a.eps);
-  // A clamped D does not move with A.
-  const A product_out = group.dot(grad, group.load(a.out + node * a.value_dim, a.value_dim));
-  const A mean = fabs(denominator) < a.eps ? A(0) : product_out;
-  const bool shared_values = a.slices > a.value_heads;
-  typename Group::Sum grad_q;
-  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
-    typename Group::Part keys[kBatch], nodes[kBatch];
-    group.load_batch(batch, k, keys, v, nodes);
-    const A value = batch.present ? a.values[start + batch.entry] : A(0);
-    A score = group.dots(q, keys);
-    const A product = group.dots(grad, nodes);
-    if (softmax) score = exp(score * a.scale - max);
-    const A grad_weight = (product - mean) * inverse;
-    A grad_score = grad_weight * value;
-    if (softmax) grad_score *= score * a.scale;
-    if (batch.present && group.writes()) {
-      b.pairs[place.slice * a.entries + batch.entry] = {value * score * inverse, grad_score};
-      if (b.grad_values) {
-        A* target = b.grad_values + start + batch.entry;
-        if (shared_values) {
-          atomicAdd(target, grad_weight * score);
-        } else {
-          *target = grad_weight * score;
-        }
+  const A* values = a.values + values_start(a, strand.slice) + strand.first;
+  A* grad_values = b.grad_values ? b.grad_values + strand.slice * a.entries + strand.first : nullptr;
+  for (int64_t turn = 0; turn < a.slices; turn += b.strands) {
+    const Place place = strand.moved(turn, a.slices);
+    const int64_t node = place.slice * a.rows + place.row;
+    const auto k = group.reader(a.k + place.slice * a.cols * a.features, a.features, a.features);
+    const auto v = group.reader(a.v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim);
+    const typename Group::Left q = group.left(group.load(a.q + node * a.features, a.features));
+    const typename Group::Part grad_part = group.load(b.grad_out + node * a.value_dim, a.value_dim);
+    const typename Group::Left grad = group.left(grad_part);
+    const A denominator = a.denominator[node], max = softmax ? a.row_max[node] : A(0);
+    const A inverse = A(1) / clamped(denominator, a.eps);
+    // A clamped D does not move with A.
+    const A product_out = group.dot(grad_part, group.load(a.out + node * a.value_dim, a.value_dim));
+    const A mean = fabs(denominator) < a.eps ? A(0) : product_out;
+    Pair<A>* pairs = b.pairs + place.slice * a.entries + place.first;
+    typename Group::Sum grad_q;
+    group.for_batches(place.count, a.columns + place.first, [&](const Batch& batch) {
+      typename Group::Part keys[kBatch], nodes[kBatch];
+      group.load_batch(batch, k, keys, v, nodes);
+      const A value = batch.present ? values[batch.place] : A(0);
+      const bool writes = batch.present && group.writes();
+      const A so_far = writes && grad_values && turn > 0 ? grad_values[batch.place] : A(0);
+      A score = group.dots(q, keys);
+      const A product = group.dots(grad, nodes);
+      if (softmax) score = exp(score * a.scale - max);
+      const A grad_weight = (product - mean) * inverse;
+      A grad_score = grad_weight * value;
+      if (softmax) grad_score *= score * a.scale;
+      if (writes) {
+        pairs[batch.place] = {value * score * inverse, grad_score};
+        if (grad_values) grad_values[batch.place] = so_far + grad_weight * score;
       }
-    }
-    group.gather(grad_q, grad_score, keys);
-  });
-  if (place.valid) group.store(b.grad_q + node * a.features, a.features, grad_q);
+      group.gather(grad_q, grad_score, keys);
+    });
+    if (place.valid) group.store(b.grad_q + node * a.features, a.features, grad_q);
+  }
 }
 
 /// The pass over columns, through the transposed pattern: grad_k and grad_v, without atomics.
 template <class T, class A, int kLanes, int kChunks>
-__global__ void __launch_bounds__(kThreads) backward_columns_kernel(const AttentionBackwardArgs<T, A> b) {
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kColumns : 1)
+    backward_columns_kernel(const AttentionBackwardArgs<T, A> b) {
   using Group = RowGroup<T, kLanes, kChunks>;
   const AttentionArgs<T, A>& a = b.forward;
   const Group group;
-  const Place place(a.cols, a.slices, kLanes);
+  const Place place(b.t_offsets, a.cols, a.slices, kLanes);
   const int64_t node = place.slice * a.cols + place.row;
   const auto q = group.reader(a.q + place.slice * a.rows * a.features, a.features, a.features);
   const auto grad = group.reader(b.grad_out + place.slice * a.rows * a.value_dim, a.value_dim, a.value_dim);
   const Pair<A>* pairs = b.pairs + place.slice * a.entries;
+  const int64_t* in_row_order = b.t_index + place.first;
   typename Group::Sum grad_k, grad_v;
-  place.for_batches(group, b.t_offsets, b.t_columns, [&](const Batch& batch) {
-    const int64_t in_row_order = b.t_index[batch.entry];
+  group.for_batches(place.count, b.t_columns + place.first, [&](const Batch& batch) {
+    const int64_t entry = in_row_order[batch.place];
     typename Group::Part queries[kBatch], grads[kBatch];
     group.load_batch(batch, q, queries, grad, grads);
-    const Pair<A> pair = batch.present ? pairs[in_row_order] : Pair<A>{};
+    const Pair<A> pair = batch.present ? pairs[entry] : Pair<A>{};
     group.gather(grad_k, pair.grad_score, queries);
     group.gather(grad_v, pair.weight, grads);
   });
@@ -141,8 +148,10 @@ template <class T, class A>
 void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
   if (args.rows * args.slices == 0) return;
   with_group<T>(max(args.features, args.value_dim), [&](auto lanes, auto chunks) {
-    forward_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>
-        <<<blocks(args.rows * args.slices, decltype(lanes)::value), kThreads, 0, stream>>>(args);
+    constexpr int kLanes = decltype(lanes)::value, kChunks = decltype(chunks)::value;
+    void (*kernel)(AttentionArgs<T, A>) = forward_kernel<T, A, kLanes, kChunks, false>;
+    if (args.row_max) kernel = forward_kernel<T, A, kLanes, kChunks, true>;
+    kernel<<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
   });
 }
 
@@ -152,7 +161,7 @@ void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStre
   with_group<T>(max(a.features, a.value_dim), [&](auto lanes, auto chunks) {
     if (a.rows * a.slices > 0) {
       backward_rows_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>
-          <<<blocks(a.rows * a.slices, decltype(lanes)::value), kThreads, 0, stream>>>(args);
+          <<<blocks(a.rows * args.strands, decltype(lanes)::value), kThreads, 0, stream>>>(args);
     }
     if (a.cols * a.slices > 0) {
       backward_columns_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>

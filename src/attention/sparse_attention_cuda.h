@@ -43,8 +43,9 @@ struct AttentionBackwardArgs {
   T* grad_q;
   T* grad_k;
   T* grad_v;
-  A* grad_values;  ///< zeros at first where slices share a head of values; null where it is not wanted
-  Pair<A>* pairs;  ///< [slices, entries], between the two passes
+  A* grad_values;   ///< [strands, entries], slice s adds to row s mod strands; null where it is not wanted
+  int64_t strands;  ///< a multiple of value_heads; `slices` of them take as many threads as there are
+  Pair<A>* pairs;   ///< [slices, entries], between the two passes
 };
 
 /// The widest row a kernel takes, in values of T.

@@ -10,6 +10,7 @@
 #include "attention/sparse_attention_cuda.h"
 #include "core/checks.h"
 #include "core/cuda/dispatch.h"
+#include "core/cuda/strands.h"
 
 // sparse_attention_forward and _backward on the GPU: checks, layout and launches. Scores are never kept; the backward
 // makes them again from rows it reads anyway.
@@ -84,10 +85,9 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
                plain_max = row_max.contiguous();
   const Tensor grad_q = at::empty_like(q_rows), grad_k = at::empty_like(k_rows), grad_v = at::empty_like(v_rows);
   const int64_t slices = q.size(0) * q.size(1);
-  // Slices that share values add to their gradient; one that has them for itself writes it.
-  const Tensor grad_values = !want_values               ? at::empty({0, 0}, values.options())
-                             : slices == values.size(0) ? at::empty_like(plain_values)
-                                                        : at::zeros_like(plain_values);
+  const int64_t strands = want_values ? cuda::strands(pattern.rows(), slices, values.size(0)) : slices;
+  const Tensor grad_values = want_values ? cuda::strand_sums(strands, pattern.entries(), slices, values.options())
+                                         : at::empty({0, 0}, values.options());
   const Tensor pairs = at::empty({slices, pattern.entries(), 2}, values.options());
   cuda::dispatch(q.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
     cuda::AttentionBackwardArgs<T, A> args{};
@@ -103,12 +103,13 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
     args.grad_k = cuda::data<T>(grad_k);
     args.grad_v = cuda::data<T>(grad_v);
     args.grad_values = want_values ? grad_values.mutable_data_ptr<A>() : nullptr;
+    args.strands = strands;
     args.pairs = reinterpret_cast<cuda::Pair<A>*>(pairs.mutable_data_ptr<A>());
     cuda::sparse_attention_backward(args, c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {cuda::from_rows(grad_q, q.size(3)), cuda::from_rows(grad_k, k.size(3)), cuda::from_rows(grad_v, v.size(3)),
-          grad_values};
+          want_values ? cuda::sum_of_strands(grad_values, values.size(0)) : grad_values};
 }
 
 }  // namespace

@@ -11,44 +11,44 @@ __global__ void __launch_bounds__(kThreads) spmm_kernel(const SpmmArgs<T, A> a) 
   using Group = RowGroup<T, kLanes, kChunks>;
   constexpr int kTile = kLanes * Group::kHeld;
   const Group group;
-  const Place place(a.rows, a.slices, kLanes);
+  const Place place(a.offsets, a.rows, a.slices, kLanes);
   const int tile = blockIdx.y * kTile, width = min(kTile, a.width - tile);
-  const A* values = a.values + (a.value_heads == 1 ? 0 : place.slice % a.heads * a.entries);
+  const A* values = a.values + place.slice % a.value_heads * a.entries;
   const auto x = group.reader(a.x + place.slice * a.cols * a.width + tile, a.width, width);
   typename Group::Sum total;
-  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
+  group.for_batches(place.count, a.columns + place.first, [&](const Batch& batch) {
     typename Group::Part parts[kBatch];
     group.load_batch(batch, x, parts);
-    const A value = batch.present ? values[a.index ? a.index[batch.entry] : batch.entry] : A(0);
+    const int64_t entry = place.first + batch.place;
+    const A value = batch.present ? values[a.index ? a.index[entry] : entry] : A(0);
     group.gather(total, value, parts);
   });
   if (place.valid) group.store(a.y + (place.slice * a.rows + place.row) * a.width + tile, width, total);
 }
 
+/// A group takes one row and the slices of a strand.
 template <class T, class A, int kLanes, int kChunks>
 __global__ void __launch_bounds__(kThreads) sddmm_kernel(const SddmmArgs<T, A> a) {
   using Group = RowGroup<T, kLanes, kChunks>;
   constexpr int kTile = kLanes * Group::kHeld;
   const Group group;
-  const Place place(a.rows, a.slices, kLanes);
-  const T* left = a.a + (place.slice * a.rows + place.row) * a.width;
-  const T* right = a.b + place.slice * a.cols * a.width;
-  A* out = a.out + (a.value_heads == 1 ? 0 : place.slice % a.heads * a.entries);
-  const bool shared = a.slices > a.value_heads;
-  place.for_batches(group, a.offsets, a.columns, [&](const Batch& batch) {
+  const Place strand(a.offsets, a.rows, a.strands, kLanes);
+  A* out = a.out + strand.slice * a.entries + strand.first;
+  group.for_batches(strand.count, a.columns + strand.first, [&](const Batch& batch) {
     A dot = 0;
-    for (int tile = 0; tile < a.width; tile += kTile) {
-      const int width = min(kTile, a.width - tile);
-      typename Group::Part parts[kBatch];
-      group.load_batch(batch, group.reader(right + tile, a.width, width), parts);
-      dot += group.dots(group.load(left + tile, width), parts);
+    for (int64_t turn = 0; turn < a.slices; turn += a.strands) {
+      const Place place = strand.moved(turn, a.slices);
+      const T* left = a.a + (place.slice * a.rows + place.row) * a.width;
+      const T* right = a.b + place.slice * a.cols * a.width;
+      for (int tile = 0; tile < a.width; tile += kTile) {
+        const int width = min(kTile, a.width - tile);
+        typename Group::Part parts[kBatch];
+        group.load_batch(batch, group.reader(right + tile, a.width, width), parts);
+        const A product = group.dots(group.left(group.load(left + tile, width)), parts);
+        if (place.valid) dot += product;
+      }
     }
-    if (!batch.present || !group.writes()) return;
-    if (shared) {
-      atomicAdd(out + batch.entry, dot);
-    } else {
-      out[batch.entry] = dot;
-    }
+    if (batch.present && group.writes()) out[batch.place] = dot;
   });
 }
 
@@ -70,7 +70,7 @@ void sddmm(const SddmmArgs<T, A>& args, cudaStream_t stream) {
   with_group<T>(min(args.width, 32 * Packet<T>::kSize), [&](auto lanes, auto chunks) {
     constexpr int kLanes = decltype(lanes)::value;
     sddmm_kernel<T, A, kLanes, decltype(chunks)::value>
-        <<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
+        <<<blocks(args.rows * args.strands, kLanes), kThreads, 0, stream>>>(args);
   });
 }
 

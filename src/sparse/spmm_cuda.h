@@ -23,17 +23,16 @@ struct SpmmArgs {
   int width;
 };
 
-/// out_e = Σ over the slices of a head of values of a_i · b_j, e = (i, j); `out` is zeros at first where there are
-/// several.
+/// out_e = Σ over the slices of a strand of a_i · b_j, e = (i, j); slice s belongs to strand s mod strands.
 template <class T, class A>
 struct SddmmArgs {
   const int64_t* offsets;
   const int32_t* columns;
   const T* a;
   const T* b;
-  A* out;
+  A* out;  ///< [strands, entries]
   int64_t rows, cols, entries;
-  int64_t slices, heads, value_heads;
+  int64_t slices, strands;
   int width;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/checks.h"
 #include "core/cuda/dispatch.h"
+#include "core/cuda/strands.h"
 #include "sparse/op_arguments.h"
 #include "sparse/spmm_cuda.h"
 
@@ -64,8 +65,8 @@ Tensor sddmm_cuda(const Tensor& a, const Tensor& b, const Tensor& offsets, const
   const Tensor left = cuda::to_rows(a), right = cuda::to_rows(b);
   const int64_t slices = a.size(0) * a.size(1);
   const auto options = a.options().dtype(accumulation_type(a.scalar_type()));
-  const Tensor out = slices == value_heads ? at::empty({value_heads, pattern.entries()}, options)
-                                           : at::zeros({value_heads, pattern.entries()}, options);
+  const int64_t strands = cuda::strands(pattern.rows(), slices, value_heads);
+  const Tensor out = cuda::strand_sums(strands, pattern.entries(), slices, options);
   cuda::dispatch(a.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
     cuda::SddmmArgs<T, A> args{};
     args.offsets = pattern.offsets.const_data_ptr<int64_t>();
@@ -77,13 +78,12 @@ Tensor sddmm_cuda(const Tensor& a, const Tensor& b, const Tensor& offsets, const
     args.cols = b.size(2);
     args.entries = pattern.entries();
     args.slices = slices;
-    args.heads = a.size(1);
-    args.value_heads = value_heads;
+    args.strands = strands;
     args.width = static_cast<int>(left.size(3));
     cuda::sddmm(args, c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return out;
+  return cuda::sum_of_strands(out, value_heads);
 }
 
 }  // namespace

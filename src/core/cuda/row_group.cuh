@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/cuda/packet.cuh"
+#include "core/cuda/tensor_core.cuh"
 
 // A group of kLanes threads of a warp works on one row of a CSR matrix, kBatch of its entries at a time: a thread holds
 // kChunks packets of each row of nodes, and lane l knows entry l mod kBatch of the batch. The groups of a warp go in
@@ -11,8 +12,8 @@
 
 namespace topomask::cuda {
 
-inline constexpr int kBatch = 8;
-inline constexpr int kThreads = 256;
+inline constexpr int kBatch = 4;
+inline constexpr int kThreads = 128;
 
 /// f(0), …, f(n − 1) with compile-time arguments: arrays they index stay in registers.
 template <int n, class F>
@@ -26,7 +27,7 @@ __device__ __forceinline__ void unrolled(const F& f) {
 /// Up to kBatch entries of a row: how many, and what this lane knows of its own.
 struct Batch {
   int count;
-  int64_t entry;   ///< the place in the arrays of the matrix; of the last entry where `present` is false
+  int place;       ///< in the row; that of the last entry where `present` is false
   int32_t column;  ///< likewise
   bool present;
 };
@@ -56,6 +57,11 @@ class RowGroup {
       for (int i = 0; i < kHeld; ++i) x[i] *= factor;
     }
   };
+  /// Rows of 16-bit values that a quarter of a warp holds: their dot products come from the tensor cores.
+  static constexpr bool kTensorCore = sizeof(T) == 2 && kLanes == 8 && kChunks == 1;
+  /// A row of nodes as the left factor of dot products.
+  using Left = std::conditional_t<kTensorCore, TensorCoreRows<T>, Part>;
+
   __device__ __forceinline__ RowGroup() : lane_(threadIdx.x % kLanes) {}
 
   __device__ __forceinline__ bool leads() const {
@@ -135,15 +141,34 @@ class RowGroup {
     });
   }
 
+  __device__ __forceinline__ Left left(const Part& part) const {
+    if constexpr (kTensorCore) {
+      return TensorCoreRows<T>(part.packets[0].raw);
+    } else {
+      return part;
+    }
+  }
+
   /// a · parts[l mod kBatch] in lane l. The kBatch sums are made together: at each step a thread passes on the half it
   /// does not keep, which takes as many shuffles as there are entries, not log₂ kLanes times as many.
-  __device__ __forceinline__ A dots(const Part& a, const Part (&parts)[kBatch]) const {
+  __device__ __forceinline__ A dots(const Left& a, const Part (&parts)[kBatch]) const {
     A partial[kBatch];
     unrolled<kBatch>([&](auto index) {
       constexpr int s = decltype(index)::value;
-      partial[s] = partial_dot(a, parts[s]);
+      if constexpr (kTensorCore) {
+        partial[s] = a.dot(parts[s].packets[0].raw);
+      } else {
+        partial[s] = partial_dot(a, parts[s]);
+      }
     });
-    return sum_over_groups_of_batch(transposed_sum<kBatch / 2>(partial));
+    if constexpr (kTensorCore) {
+      A known_one = partial[0];
+#pragma unroll
+      for (int s = 1; s < kBatch; ++s) known_one = known() == s ? partial[s] : known_one;
+      return known_one;
+    } else {
+      return sum_over_groups_of_batch(transposed_sum<kBatch / 2>(partial));
+    }
   }
 
   /// total += Σ_s weight_s parts[s], where lane s brings weight_s.
@@ -176,21 +201,24 @@ class RowGroup {
     return value;
   }
 
-  /// f(batch) for the entries `first` … `first + count − 1`, in step with the other groups of the warp. Most batches of
-  /// long rows are full for all of them: those take a path of their own, where nothing is asked of an entry.
+  /// f(batch) for the `count` entries of a row with these columns, in step with the other groups of the warp. Columns
+  /// are asked for one batch ahead. Most batches of long rows are full for all groups: those take a path of their own,
+  /// where nothing is asked of an entry. Where one group has entries, columns[0] exists for all.
   template <class F>
-  __device__ __forceinline__ void for_batches(int64_t first, int count, const int32_t* columns, const F& f) const {
+  __device__ __forceinline__ void for_batches(int count, const int32_t* columns, const F& f) const {
     const int most = __reduce_max_sync(kWarp, count), least = __reduce_min_sync(kWarp, count);
+    if (most == 0) return;
+    const int last = max(count - 1, 0);
     int base = 0;
-    for (; base + kBatch <= least; base += kBatch) {
-      const int64_t entry = first + base + known();
-      f(Batch{kBatch, entry, columns[entry], true});
-    }
-    for (; base < most; base += kBatch) {
-      const bool present = base + known() < count;
-      const int64_t entry = count > 0 ? first + min(base + known(), count - 1) : 0;
-      f(Batch{count - base, entry, columns[entry], present});
-    }
+    int32_t column = columns[min(known(), last)];
+    const auto step = [&](int present, bool full) __attribute__((always_inline)) {
+      const int place = base + known();
+      const int32_t here = column;
+      column = columns[min(place + kBatch, last)];
+      f(Batch{present, full ? place : min(place, last), here, full || place < count});
+    };
+    for (; base + kBatch <= least; base += kBatch) step(kBatch, true);
+    for (; base < most; base += kBatch) step(count - base, false);
   }
 
  private:
@@ -234,24 +262,31 @@ class RowGroup {
   int lane_;
 };
 
-/// Which row of which slice the group of this thread has. A group without one goes along, with no entries.
+/// Which row of which slice the group of this thread has, of a matrix in CSR. A group without one goes along, with no
+/// entries.
 struct Place {
   int64_t slice, row;
+  int64_t first;  ///< where the row's entries start in the arrays of the matrix; 0 where it has none
+  int count;
   bool valid;
 
-  __device__ __forceinline__ Place(int64_t rows, int64_t slices, int lanes) {
+  __device__ __forceinline__ Place(const int64_t* offsets, int64_t rows, int64_t slices, int lanes) {
     const int64_t group = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / lanes;
     valid = group < rows * slices;
     slice = valid ? group / rows : 0;
     row = valid ? group - slice * rows : 0;
+    first = offsets[row];
+    count = valid ? static_cast<int>(offsets[row + 1] - first) : 0;
+    if (count == 0) first = 0;
   }
 
-  /// f(batch) for the entries of the row.
-  template <class Group, class F>
-  __device__ __forceinline__ void for_batches(const Group& group, const int64_t* offsets, const int32_t* columns,
-                                              const F& f) const {
-    const int64_t first = offsets[row];
-    group.for_batches(first, valid ? static_cast<int>(offsets[row + 1] - first) : 0, columns, f);
+  /// The same row, `distance` slices on; without entries behind the last of them.
+  __device__ __forceinline__ Place moved(int64_t distance, int64_t slices) const {
+    Place place = *this;
+    place.valid = valid && slice + distance < slices;
+    place.slice = place.valid ? slice + distance : 0;
+    if (!place.valid) place.count = 0;
+    return place;
   }
 };
 
