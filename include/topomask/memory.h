@@ -8,7 +8,7 @@ namespace topomask {
 // that the system zeroes first, which takes a quarter of the time of the attention written into them. What is kept for
 // the next result is bounded, and the oldest goes first.
 
-/// The most bytes kept, 1 GiB at first; 0 keeps nothing.
+/// The most bytes kept; 0 keeps nothing. At first an eighth of the machine's memory, 2 GiB at most.
 void set_kept_memory_limit(int64_t bytes);
 
 /// Bytes kept now, in no tensor.

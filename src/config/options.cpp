@@ -90,6 +90,12 @@ Json from_text(const OptionField& field, const std::string& text) {
     if (text == "on" || text == "1" || text == "yes") return true;
     if (text == "off" || text == "0" || text == "no") return false;
   }
+  if (std::holds_alternative<double*>(field.value)) {  // .5, which JSON would not take
+    double number = 0;
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && stopped == end && std::isfinite(number)) return number;
+  }
   const bool list = std::holds_alternative<std::vector<double>*>(field.value);
   Json value = Json::parse(list && !text.starts_with('[') ? "[" + text + "]" : text, nullptr, false);
   return value.is_discarded() ? Json(text) : value;

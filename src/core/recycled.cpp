@@ -2,11 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
-
+#include <unistd.h>
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
 
+#include <algorithm>
 #include <list>
 #include <mutex>
 
@@ -18,6 +19,10 @@ namespace {
 
 /// malloc reuses what is smaller well enough.
 constexpr int64_t kLeastBytes = int64_t{1} << 20;
+
+int64_t first_limit() {
+  return std::min(int64_t{2} << 30, int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / 8);
+}
 
 struct Block {
   c10::DataPtr memory;
@@ -95,7 +100,7 @@ class KeptMemory {
   std::mutex mutex_;
   std::list<Block> blocks_;  // the oldest first
   int64_t total_ = 0;
-  int64_t limit_ = int64_t{1} << 30;
+  int64_t limit_ = first_limit();
 };
 
 KeptMemory& kept() {

@@ -94,6 +94,9 @@ TEST(Options, AreSetFromTheCommandLine) {
   EXPECT_TRUE(o.flip);
   EXPECT_EQ(o.name, "42");
   EXPECT_EQ(o.rate, 1e-3);
+  set("rate", ".5");
+  EXPECT_EQ(o.rate, 0.5);
+  EXPECT_ERROR(set("rate", "inf"), "rate must be a number, got 'inf'");
   set("inner.mean", "[]");
   EXPECT_TRUE(o.inner.mean.empty());
   EXPECT_ERROR(set("inner.width", "19x"), "inner.width must be an integer, got '19x'");
