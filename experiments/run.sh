@@ -7,7 +7,7 @@
 # A variant is NAME, or NAME=VARIANT[,KEY=VALUE...] with settings of its own: "linear n10=grf,model.walkers=10".
 #
 #   JOBS=2               runs at once
-#   SECONDS_LEFT=540     stop starting and wind up after so long (0: never)
+#   SECONDS_LEFT=540     stop starting and wind up after so long (0: never), counted from BEGUN (now)
 #   RATES=FILE           lines "NAME LEARNING_RATE", as tune.sh writes them; names that are not there keep CONFIG's
 #   TOPOMASK=build/release/bin/topomask
 set -euo pipefail
@@ -39,7 +39,7 @@ one() {
 
 common=()
 for setting in "$@"; do common+=(--set "$setting"); done
-begun=$(date +%s)
+begun=${BEGUN:-$(date +%s)}
 for seed in $seeds; do
   for variant in $variants; do
     while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-2}" ]; do wait -n; done

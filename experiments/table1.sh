@@ -6,6 +6,8 @@
 # Variables as in run.sh. Can be given again until everything is finished.
 set -euo pipefail
 here=$(dirname "$0") dataset=$1 out=$2
+BEGUN=${BEGUN:-$(date +%s)}
+export BEGUN
 variants="grf linear softmax exact toeplitz"
 tuning=(data.validation=5000 train.epochs=3 train.warmup_steps=88)
 [ "$dataset" = imagenette ] && tuning=(data.validation=1000 train.epochs=8 train.warmup_steps=33)

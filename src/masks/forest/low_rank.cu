@@ -1,18 +1,14 @@
+#include "masks/forest/item_columns.cuh"
 #include "masks/forest/low_rank_cuda.h"
 
 namespace topomask::cuda {
 
 namespace {
 
-constexpr int kWarp = 32, kThreads = 128, kWarps = kThreads / kWarp;
+constexpr int kThreads = ItemColumns::kThreads;
 
-/// A warp takes an item, and 32 columns of one slice.
 template <class T>
-struct Place {
-  int64_t item = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
-  int64_t column = static_cast<int64_t>(blockIdx.y) * kWarp + threadIdx.x % kWarp;
-  int64_t slice = blockIdx.z;
-
+struct Place : ItemColumns {
   __device__ __forceinline__ int64_t node(const LowRankLevelArgs<T>& a, int64_t i) const {
     return (slice * a.size + a.nodes[i]) * a.columns + column;
   }
@@ -88,10 +84,7 @@ __global__ void __launch_bounds__(kThreads) receive_kernel(const LowRankLevelArg
 template <class T>
 void low_rank_level(const LowRankLevelArgs<T>& args, int64_t first, cudaStream_t stream) {
   if (args.piece_count * args.columns * args.slices == 0) return;
-  const auto grid = [&](int64_t items) {
-    return dim3(static_cast<unsigned>((items + kWarps - 1) / kWarps),
-                static_cast<unsigned>((args.columns + kWarp - 1) / kWarp), static_cast<unsigned>(args.slices));
-  };
+  const auto grid = [&](int64_t items) { return ItemColumns::grid(items, args.columns, args.slices); };
   const dim3 pieces = grid(args.piece_count), terms = grid(args.component_count * kRanks);
   send_kernel<T><<<pieces, kThreads, 0, stream>>>(args, first);
   sweep_kernel<T><<<terms, kThreads, 0, stream>>>(args);

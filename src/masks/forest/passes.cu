@@ -1,25 +1,21 @@
+#include "masks/forest/item_columns.cuh"
 #include "masks/forest/passes_cuda.h"
 
 namespace topomask::cuda {
 
 namespace {
 
-constexpr int kWarp = 32, kThreads = 128, kWarps = kThreads / kWarp;
+constexpr int kThreads = ItemColumns::kThreads;
 
-/// A warp takes a path or a node, and 32 columns of one slice.
+/// An item is a path or a node.
 template <class T>
-struct Place {
-  int64_t item, column, row_base;
+struct Place : ItemColumns {
   const T* edge;
   bool valid;
   __device__ __forceinline__ Place(const TreeArgs<T>& a, int64_t items)
-      : item(static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp),
-        column(static_cast<int64_t>(blockIdx.y) * kWarp + threadIdx.x % kWarp),
-        row_base(blockIdx.z * a.size),
-        edge(a.edge + blockIdx.z % a.heads * a.size),
-        valid(item < items && column < a.columns) {}
+      : edge(a.edge + slice % a.heads * a.size), valid(item < items && column < a.columns) {}
   __device__ __forceinline__ int64_t at(const TreeArgs<T>& a, int64_t node) const {
-    return (row_base + node) * a.columns + column;
+    return (slice * a.size + node) * a.columns + column;
   }
 };
 
@@ -84,8 +80,7 @@ __global__ void __launch_bounds__(kThreads) outside_kernel(const TreeArgs<T> a, 
 
 template <class T>
 dim3 grid_for(const TreeArgs<T>& args, int64_t items) {
-  return {static_cast<unsigned>((items + kWarps - 1) / kWarps),
-          static_cast<unsigned>((args.columns + kWarp - 1) / kWarp), static_cast<unsigned>(args.slices)};
+  return ItemColumns::grid(items, args.columns, args.slices);
 }
 
 }  // namespace

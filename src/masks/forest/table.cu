@@ -1,26 +1,15 @@
+#include "masks/forest/item_columns.cuh"
 #include "masks/forest/table_cuda.h"
 
 namespace topomask::cuda {
 
 namespace {
 
-constexpr int kWarp = 32, kThreads = 128, kWarps = kThreads / kWarp;
-
-/// A warp takes an item, and 32 columns of one slice.
-struct Place {
-  int64_t item = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
-  int64_t column = static_cast<int64_t>(blockIdx.y) * kWarp + threadIdx.x % kWarp;
-  int64_t slice = blockIdx.z;
-};
-
-dim3 grid_for(int64_t items, int64_t columns, int64_t slices) {
-  return {static_cast<unsigned>((items + kWarps - 1) / kWarps), static_cast<unsigned>((columns + kWarp - 1) / kWarp),
-          static_cast<unsigned>(slices)};
-}
+constexpr int kThreads = ItemColumns::kThreads, kWarp = ItemColumns::kWarp, kWarps = ItemColumns::kWarps;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) row_sums_kernel(const RowSumArgs<T> a) {
-  const Place place;
+  const ItemColumns place;
   if (place.item >= a.rows || place.column >= a.columns) return;
   const T* from = a.from + place.slice * a.from_rows * a.columns + place.column;
   T sum = 0;
@@ -31,7 +20,7 @@ __global__ void __launch_bounds__(kThreads) row_sums_kernel(const RowSumArgs<T> 
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) spread_kernel(const SpreadArgs<T> a) {
-  const Place place;
+  const ItemColumns place;
   if (place.item >= a.rows || place.column >= a.columns) return;
   const int32_t row = a.place[place.item];
   if (row < 0) return;
@@ -54,7 +43,7 @@ struct TileDepths {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     products_kernel(const HankelShape shape, const T* table, const T* sums, T* products) {
-  const Place place;
+  const ItemColumns place;
   if (place.item >= shape.tile_count || place.column >= shape.columns) return;
   const HankelTile tile = shape.tiles[place.item];
   const TileDepths own(shape, tile);
@@ -122,19 +111,19 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 void row_sums(const RowSumArgs<T>& args, cudaStream_t stream) {
   if (args.rows * args.columns * args.slices == 0) return;
-  row_sums_kernel<T><<<grid_for(args.rows, args.columns, args.slices), kThreads, 0, stream>>>(args);
+  row_sums_kernel<T><<<ItemColumns::grid(args.rows, args.columns, args.slices), kThreads, 0, stream>>>(args);
 }
 
 template <class T>
 void spread(const SpreadArgs<T>& args, cudaStream_t stream) {
   if (args.rows * args.columns * args.slices == 0) return;
-  spread_kernel<T><<<grid_for(args.rows, args.columns, args.slices), kThreads, 0, stream>>>(args);
+  spread_kernel<T><<<ItemColumns::grid(args.rows, args.columns, args.slices), kThreads, 0, stream>>>(args);
 }
 
 template <class T>
 void hankel_products(const HankelShape& shape, const T* table, const T* sums, T* products, cudaStream_t stream) {
   if (shape.tile_count * shape.columns * shape.slices == 0) return;
-  const dim3 grid = grid_for(shape.tile_count, shape.columns, shape.slices);
+  const dim3 grid = ItemColumns::grid(shape.tile_count, shape.columns, shape.slices);
   products_kernel<T><<<grid, kThreads, 0, stream>>>(shape, table, sums, products);
 }
 
