@@ -1,11 +1,13 @@
 #pragma once
 
 #include "attention/sparse_attention_cuda.h"
+#include "attention/tiled_attention.cuh"
 #include "core/cuda/clamped.cuh"
 #include "core/cuda/launch.cuh"
 
 // The kernels behind sparse_attention_cuda.h, instantiated for one dtype a file. A group of threads takes a row; it is
-// as wide as the row asks for, so short rows of a narrow type share a warp.
+// as wide as the row asks for, so short rows of a narrow type share a warp. bfloat16 has its own, tiled_attention.cuh,
+// for all but very wide rows.
 
 namespace topomask::cuda {
 
@@ -144,9 +146,15 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kColumns :
   group.store(b.grad_v + node * a.value_dim, a.value_dim, grad_v);
 }
 
+template <class T>
+inline constexpr int kTiledWidth = std::is_same_v<T, __nv_bfloat16> ? kMostTiledWidth : 0;
+
 template <class T, class A>
 void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
   if (args.rows * args.slices == 0) return;
+  if constexpr (kTiledWidth < T >> 0) {
+    if (max(args.features, args.value_dim) <= kTiledWidth<T>) return tiled_attention(args, stream);
+  }
   with_group<T>(max(args.features, args.value_dim), [&](auto lanes, auto chunks) {
     constexpr int kLanes = decltype(lanes)::value, kChunks = decltype(chunks)::value;
     void (*kernel)(AttentionArgs<T, A>) = forward_kernel<T, A, kLanes, kChunks, false>;
@@ -158,6 +166,9 @@ void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
 template <class T, class A>
 void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStream_t stream) {
   const AttentionArgs<T, A>& a = args.forward;
+  if constexpr (kTiledWidth < T >> 0) {
+    if (max(a.features, a.value_dim) <= kTiledWidth<T>) return tiled_attention_backward(args, stream);
+  }
   with_group<T>(max(a.features, a.value_dim), [&](auto lanes, auto chunks) {
     if (a.rows * a.slices > 0) {
       backward_rows_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>

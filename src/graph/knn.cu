@@ -9,9 +9,9 @@ namespace {
 constexpr int kThreads = 128;
 
 /// The k nearest so far, nearest first; kCapacity ≥ k is known when compiling, so that they stay in registers.
-template <int kCapacity>
+template <class Distance, int kCapacity>
 struct Nearest {
-  double distance[kCapacity];
+  Distance distance[kCapacity];
   int32_t index[kCapacity];
 
   __device__ __forceinline__ Nearest() {
@@ -22,7 +22,7 @@ struct Nearest {
     }
   }
   /// Candidates come by ascending index: an equal one stays behind.
-  __device__ __forceinline__ void offer(double d, int32_t j) {
+  __device__ __forceinline__ void offer(Distance d, int32_t j) {
     if (!(d < distance[kCapacity - 1])) return;
 #pragma unroll
     for (int i = kCapacity - 1; i > 0; --i) {
@@ -37,24 +37,44 @@ struct Nearest {
   }
 };
 
-/// A cheap no for most candidates: the distance in float32 is right to a few parts in 10⁷, and one that is farther by
-/// more than that cannot be nearer. Points in float64 are told apart by less than float32 can see.
+/// A cheap no for most candidates: a distance in float32 is right to a few parts in 10⁷, or to nothing where it
+/// underflows, and one beyond this cannot be nearer than `limit`. Converted only when the limit changes.
+__device__ __forceinline__ float safely_above(double limit) {
+  return 1.00001f * static_cast<float>(limit) + 1e-36f;
+}
+
 template <class T>
-__device__ __forceinline__ bool is_farther(const T* a, const T* b, int dims, double limit) {
-  if constexpr (sizeof(T) == sizeof(double)) return false;
+__device__ __forceinline__ float rough_distance(const T* a, const T* b, int dims) {
   float distance = 0;
 #pragma unroll
   for (int d = 0; d < dims; ++d) {
     const float step = static_cast<float>(a[d]) - static_cast<float>(b[d]);
     distance += step * step;
   }
-  return distance > 1.00001f * static_cast<float>(limit);
+  return distance;
 }
 
-/// A thread takes a point and a part of the candidates, which pass through shared memory.
+/// One rounding at a time, as on the CPU.
+template <class T>
+__device__ __forceinline__ double exact_distance(const T* a, const T* b, int dims) {
+  double distance = 0;
+#pragma unroll
+  for (int d = 0; d < dims; ++d) {
+    const double step = __dsub_rn(static_cast<double>(a[d]), static_cast<double>(b[d]));
+    distance = __dadd_rn(distance, __dmul_rn(step, step));
+  }
+  return distance;
+}
+
+/// A thread takes a point and a part of the candidates, which pass through shared memory and are looked at four at a
+/// time: one branch, and a few wide loads, for all four.
 template <class T, int kCapacity, int kDims>
 __global__ void __launch_bounds__(kThreads) part_kernel(const KnnArgs<T> a) {
-  extern __shared__ char shared[];
+  // Points in float64 are told apart by less than float32 can see.
+  constexpr bool kFiltered = sizeof(T) < sizeof(double);
+  constexpr int kTogether = 4;
+  static_assert(kThreads % kTogether == 0);
+  extern __shared__ __align__(16) char shared[];
   T* tile = reinterpret_cast<T*>(shared);  // [kThreads, dims]
   const int dims = kDims > 0 ? kDims : a.dims;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -62,22 +82,55 @@ __global__ void __launch_bounds__(kThreads) part_kernel(const KnnArgs<T> a) {
   for (int d = 0; d < dims; ++d) own[d] = i < a.count ? a.points[i * dims + d] : T(0);
   const int64_t share = (a.count + a.parts - 1) / a.parts;
   const int64_t begin = blockIdx.y * share, end = begin + share < a.count ? begin + share : a.count;
-  Nearest<kCapacity> nearest;
+  const auto load = [&](int64_t first, int64_t last) {
+    __syncthreads();
+    for (int e = threadIdx.x; e < kThreads * dims; e += kThreads) {
+      tile[e] = first * dims + e < last * dims ? a.points[first * dims + e] : T(NAN);  // never nearer
+    }
+    __syncthreads();
+  };
+  // The k nearest are no farther than the k nearest in this block. Without a first limit the filter would let most
+  // candidates pass to some thread of a warp, until the first few hundred have been seen.
+  float limit = INFINITY;
+  if constexpr (kFiltered) {
+    load(i - threadIdx.x, a.count);
+    Nearest<float, kCapacity> around;
+    for (int c = 0; c < kThreads; ++c) {
+      if (c != threadIdx.x) around.offer(rough_distance<T>(own, tile + c * dims, dims), c);
+    }
+    limit = safely_above(around.distance[kCapacity - 1]);
+  }
+  Nearest<double, kCapacity> nearest;
   for (int64_t first = begin; first < end; first += kThreads) {
     const auto count = static_cast<int>(end - first < kThreads ? end - first : kThreads);
-    __syncthreads();
-    for (int e = threadIdx.x; e < count * dims; e += kThreads) tile[e] = a.points[first * dims + e];
-    __syncthreads();
-#pragma unroll 4
-    for (int c = 0; c < count; ++c) {
-      if (is_farther<T>(own, tile + c * dims, dims, nearest.distance[kCapacity - 1])) continue;
-      double distance = 0;
+    load(first, end);
+    for (int c = 0; c < count; c += kTogether) {
+      const T* candidates = tile + c * dims;
+      float rough[kTogether];
+      if constexpr (kFiltered) {
+        __align__(16) T held[kTogether * (kDims > 0 ? kDims : 1)];
+        if constexpr (kDims > 0) {
 #pragma unroll
-      for (int d = 0; d < dims; ++d) {
-        const double step = __dsub_rn(static_cast<double>(own[d]), static_cast<double>(tile[c * dims + d]));
-        distance = __dadd_rn(distance, __dmul_rn(step, step));
+          for (int e = 0; e < kDims; ++e) {
+            reinterpret_cast<float4*>(held)[e] = reinterpret_cast<const float4*>(candidates)[e];
+          }
+        }
+        const T* from = kDims > 0 ? held : candidates;
+        float least = INFINITY;
+#pragma unroll
+        for (int g = 0; g < kTogether; ++g) {
+          rough[g] = rough_distance<T>(own, from + g * dims, dims);
+          least = fminf(least, rough[g]);
+        }
+        if (least > limit) continue;
       }
-      if (first + c != i) nearest.offer(distance, static_cast<int32_t>(first + c));
+#pragma unroll
+      for (int g = 0; g < kTogether; ++g) {
+        if (kFiltered && rough[g] > limit) continue;
+        if (first + c + g == i) continue;
+        nearest.offer(exact_distance<T>(own, candidates + g * dims, dims), static_cast<int32_t>(first + c + g));
+        if (kFiltered) limit = fminf(limit, safely_above(nearest.distance[kCapacity - 1]));
+      }
     }
   }
   if (i >= a.count) return;
@@ -94,7 +147,7 @@ template <class T, int kCapacity>
 __global__ void __launch_bounds__(kThreads) merge_kernel(const KnnArgs<T> a) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= a.count) return;
-  Nearest<kCapacity> nearest;
+  Nearest<double, kCapacity> nearest;
   for (int64_t p = 0; p < static_cast<int64_t>(a.parts) * a.k; ++p) {
     const int32_t index = a.part_index[p * a.count + i];
     if (index >= 0) nearest.offer(a.part_distance[p * a.count + i], index);
@@ -128,6 +181,7 @@ void run(const KnnArgs<T>& args, cudaStream_t stream) {
 template <class T>
 void knn(const KnnArgs<T>& args, cudaStream_t stream) {
   if (args.count == 0 || args.k == 0) return;
+  if (args.k <= 3) return run<T, 3>(args, stream);
   if (args.k <= 4) return run<T, 4>(args, stream);
   if (args.k <= 8) return run<T, 8>(args, stream);
   run<T, kMostNeighbours>(args, stream);

@@ -20,8 +20,8 @@ Tensor nearest_neighbours_cuda(const Tensor& given, int64_t k) {
   TORCH_CHECK(k >= 1 && k <= cuda::kMostNeighbours && k < points.size(0), "knn: k must be in [1, ",
               cuda::kMostNeighbours, "] on a GPU, below the number of points, got ", k);
   const c10::cuda::CUDAGuard guard(points.device());
-  // Enough blocks to fill the GPU, each with enough candidates to be worth it.
-  constexpr int64_t kBlocks = 4096, kThreads = 128, kLeast = 1024;
+  // Enough blocks to fill the GPU, each with enough candidates to be worth it: the first ones of each pass the filter.
+  constexpr int64_t kBlocks = 1024, kThreads = 128, kLeast = 1024;
   const int64_t count = points.size(0), blocks = (count + kThreads - 1) / kThreads;
   const int64_t parts = std::clamp<int64_t>(kBlocks / blocks, 1, std::max<int64_t>(1, count / kLeast));
   const Tensor distance = at::empty({parts, k, count}, points.options().dtype(at::kDouble));

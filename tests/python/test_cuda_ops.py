@@ -24,7 +24,14 @@ def cuda_calls(**options):
     case, tall = Case(**options), Case(rows=9, cols=5, value_heads=1, **options)
     long = Case(rows=70, cols=70, m=64, d=64, **options)
     wide = Case(rows=11, cols=11, m=130, d=201, **options)
-    for label, c in (("", case), ("rectangular, shared values", tall), ("several chunks a row", long), ("wide", wide)):
+    longer = Case(rows=40, cols=300, m=100, d=72, **options)  # a full row has more entries than a round of a tile
+    for label, c in (
+        ("", case),
+        ("rectangular, shared values", tall),
+        ("several chunks a row", long),
+        ("longer rows", longer),
+        ("wide", wide),
+    ):
         yield f"spmm {label}", ops.spmm, (c.values, c.x, *c.pattern)
         yield f"spmm_transposed {label}", ops.spmm_transposed, (c.values, c.y, *c.pattern)
         yield f"sparse_attention {label}", ops.sparse_attention, (*product_arguments(c), 1e-6)

@@ -31,6 +31,59 @@ __device__ __forceinline__ void multiply_add(float (&result)[4], const uint32_t 
   }
 }
 
+/// Two values of T in a word, the first in its lower half.
+template <class T>
+__device__ __forceinline__ uint32_t two_of(float first, float second) {
+  uint32_t word;
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  }
+  return word;
+}
+
+/// The dot product of two words that two_of made.
+template <class T>
+__device__ __forceinline__ float dot_of_two(uint32_t a, uint32_t b) {
+  using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+  const Two x = reinterpret_cast<const Two&>(a), y = reinterpret_cast<const Two&>(b);
+  return static_cast<float>(x.x) * static_cast<float>(y.x) + static_cast<float>(x.y) * static_cast<float>(y.y);
+}
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void store_shared(uint32_t address, uint32_t word) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
+__device__ __forceinline__ uint4 load_shared(uint32_t address) {
+  uint4 words;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(address)
+               : "memory");
+  return words;
+}
+
+/// Four matrices of 8 × 8 values of 16 bits from shared memory, whose rows lanes 8m to 8m + 7 name: lane 4g + t gets of
+/// each row g, columns 2t and 2t + 1; or of each transpose.
+template <bool kTransposed>
+__device__ __forceinline__ void load_matrices(uint32_t (&words)[4], uint32_t row) {
+  if constexpr (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(row)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(row)
+                 : "memory");
+  }
+}
+
 /// The four rows of a warp as left operand: row g mod 4 twice, its first half as row g, its second half as row g + 8.
 template <class T>
 class TensorCoreRows {

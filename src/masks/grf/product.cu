@@ -24,114 +24,116 @@ struct RowThreads {
   }
 };
 
-/// The place of `column` among `count` ascending ones, or −1.
-__device__ __forceinline__ int place_of(int32_t column, const int32_t* columns, int count) {
-  int low = 0, high = count;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (columns[middle] < column) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+/// Some columns in shared memory, each in a slot: a hash table, at most half full, of at most kSlots.
+class ColumnSlots {
+ public:
+  __device__ __forceinline__ ColumnSlots(int32_t* keys, int count) : keys_(keys) {
+    while ((1 << (32 - shift_)) < 2 * count) --shift_;
   }
-  return low < count && columns[low] == column ? low : -1;
-}
+  __device__ __forceinline__ int slots() const { return 1 << (32 - shift_); }
+  __device__ __forceinline__ void clear(int slot) const { keys_[slot] = kFree; }
 
-/// A row of the product, kTile entries at a time in shared memory; the entries of A one after the other, so that no two
-/// threads add to one sum.
-template <class T, int kLanes>
+  /// Puts a column that is not there yet; threads may do so at once.
+  __device__ __forceinline__ int put(int32_t column) const {
+    int slot = first(column);
+    while (atomicCAS(keys_ + slot, kFree, column) != kFree) slot = next(slot);
+    return slot;
+  }
+  /// The slot of a column, or −1.
+  __device__ __forceinline__ int find(int32_t column) const {
+    int slot = first(column);
+    for (int32_t key = keys_[slot]; key != column; key = keys_[slot]) {
+      if (key == kFree) return -1;
+      slot = next(slot);
+    }
+    return slot;
+  }
+
+ private:
+  static constexpr int32_t kFree = -1;
+  __device__ __forceinline__ int first(int32_t column) const {
+    return static_cast<int>(static_cast<uint32_t>(column) * 0x9E3779B1u >> shift_);
+  }
+  __device__ __forceinline__ int next(int slot) const { return slot + 1 & slots() - 1; }
+
+  int32_t* keys_;
+  int shift_ = 32 - 4;  // 16 slots at least
+};
+
+/// A row of the product, so many entries at a time in shared memory, meets the rows of Bᵀ that the entries of A name,
+/// one after the other, so that no two threads add to one sum. What is held are the sums of the product; or, for the
+/// gradient of A, the slopes that the sums of its entries take from.
+template <class T, int kLanes, bool kGradient>
 __global__ void __launch_bounds__(kThreads) product_kernel(const ProductArgs<T> a) {
-  constexpr int kGroups = kThreads / kLanes, kOwn = kTile / kGroups;
-  __shared__ int32_t tile_columns[kGroups][kOwn];
-  __shared__ T tile_sums[kGroups][kOwn];
+  constexpr int kGroups = kThreads / kLanes, kOwn = kTile / kGroups, kSlots = 2 * kOwn;
+  __shared__ int32_t tile_columns[kGroups][kSlots];
+  __shared__ T tile_values[kGroups][kSlots];
   const RowThreads<kLanes> threads;
   if (threads.row >= a.rows) return;
-  int32_t* columns = tile_columns[threads.group];
-  T* sums = tile_sums[threads.group];
-  const T* from = a.from + threads.head * a.a_entries;
+  T* held = tile_values[threads.group];
+  const T* from = a.from + threads.head * (kGradient ? a.out_entries : a.a_entries);
   const T* values = a.bt_values + threads.head * a.b_entries;
-  T* to = a.to + threads.head * a.out_entries;
-  const int64_t last = a.out_offsets[threads.row + 1];
-  for (int64_t tile = a.out_offsets[threads.row]; tile < last; tile += kOwn) {
-    const int count = static_cast<int>(last - tile < kOwn ? last - tile : kOwn);
-    for (int e = threads.lane; e < count; e += kLanes) {
-      columns[e] = a.out_columns[tile + e];
-      sums[e] = 0;
-    }
-    threads.sync();
-    for (int64_t e = a.a_offsets[threads.row]; e < a.a_offsets[threads.row + 1]; ++e) {
-      const int32_t c = a.a_columns[e];
-      const T scale = from[e];
-      for (int64_t k = a.bt_offsets[c] + threads.lane; k < a.bt_offsets[c + 1]; k += kLanes) {
-        const int place = place_of(a.bt_columns[k], columns, count);
-        if (place >= 0) sums[place] += scale * values[k];
-      }
-      threads.sync();
-    }
-    for (int e = threads.lane; e < count; e += kLanes) to[tile + e] = sums[e];
-    threads.sync();
-  }
-}
-
-template <class T, int kLanes>
-__global__ void __launch_bounds__(kThreads) product_grad_kernel(const ProductArgs<T> a) {
-  constexpr int kGroups = kThreads / kLanes, kOwn = kTile / kGroups;
-  __shared__ int32_t tile_columns[kGroups][kOwn];
-  __shared__ T tile_values[kGroups][kOwn];
-  const RowThreads<kLanes> threads;
-  if (threads.row >= a.rows) return;
-  int32_t* columns = tile_columns[threads.group];
-  T* slopes = tile_values[threads.group];
-  const T* from = a.from + threads.head * a.out_entries;
-  const T* values = a.bt_values + threads.head * a.b_entries;
-  T* to = a.to + threads.head * a.a_entries;
+  T* to = a.to + threads.head * (kGradient ? a.a_entries : a.out_entries);
   const int64_t first = a.out_offsets[threads.row], last = a.out_offsets[threads.row + 1];
+  // Once at least: the gradient is written even where the product has no entry.
   for (int64_t tile = first; tile < last || tile == first; tile += kOwn) {
     const int count = static_cast<int>(last - tile < kOwn ? last - tile : kOwn);
+    const ColumnSlots columns(tile_columns[threads.group], count);
+    for (int slot = threads.lane; slot < columns.slots(); slot += kLanes) columns.clear(slot);
+    threads.sync();
     for (int e = threads.lane; e < count; e += kLanes) {
-      columns[e] = a.out_columns[tile + e];
-      slopes[e] = from[a.out_index ? a.out_index[tile + e] : tile + e];
+      const int slot = columns.put(a.out_columns[tile + e]);
+      held[slot] = kGradient ? from[a.out_index ? a.out_index[tile + e] : tile + e] : T(0);
     }
     threads.sync();
     for (int64_t e = a.a_offsets[threads.row]; e < a.a_offsets[threads.row + 1]; ++e) {
       const int32_t c = a.a_columns[e];
+      const T scale = kGradient ? T(0) : from[e];
       T sum = 0;
       for (int64_t k = a.bt_offsets[c] + threads.lane; k < a.bt_offsets[c + 1]; k += kLanes) {
-        const int place = place_of(a.bt_columns[k], columns, count);
-        if (place >= 0) sum += slopes[place] * values[k];
+        const int slot = columns.find(a.bt_columns[k]);
+        if (slot < 0) continue;
+        if constexpr (kGradient) {
+          sum += held[slot] * values[k];
+        } else {
+          held[slot] += scale * values[k];
+        }
       }
-      sum = threads.sum(sum);
-      if (threads.lane == 0) to[e] = tile == first ? sum : to[e] + sum;
+      if constexpr (kGradient) {
+        sum = threads.sum(sum);
+        if (threads.lane == 0) to[e] = tile == first ? sum : to[e] + sum;
+      } else {
+        threads.sync();
+      }
+    }
+    for (int e = threads.lane; !kGradient && e < count; e += kLanes) {
+      to[tile + e] = held[columns.find(a.out_columns[tile + e])];
     }
     threads.sync();
   }
 }
 
 /// Short rows of Bᵀ leave most of a warp idle.
-template <class T, class Few, class Many>
-void launch(const ProductArgs<T>& args, const Few& few, const Many& many, cudaStream_t stream) {
+template <bool kGradient, class T>
+void launch(const ProductArgs<T>& args, cudaStream_t stream) {
   if (args.rows == 0 || args.heads == 0) return;
-  const int lanes = args.b_entries <= 8 * args.rows ? 8 : 32;
-  const int64_t per_block = kThreads / lanes;
+  const bool few = args.b_entries <= 8 * args.rows;
+  const int64_t per_block = kThreads / (few ? 8 : 32);
   const dim3 grid(static_cast<unsigned>((args.rows + per_block - 1) / per_block), static_cast<unsigned>(args.heads));
-  if (lanes == 8) {
-    few<<<grid, kThreads, 0, stream>>>(args);
-  } else {
-    many<<<grid, kThreads, 0, stream>>>(args);
-  }
+  const auto kernel = few ? product_kernel<T, 8, kGradient> : product_kernel<T, 32, kGradient>;
+  kernel<<<grid, kThreads, 0, stream>>>(args);
 }
 
 }  // namespace
 
 template <class T>
 void product(const ProductArgs<T>& args, cudaStream_t stream) {
-  launch(args, product_kernel<T, 8>, product_kernel<T, 32>, stream);
+  launch<false>(args, stream);
 }
 
 template <class T>
 void product_grad(const ProductArgs<T>& args, cudaStream_t stream) {
-  launch(args, product_grad_kernel<T, 8>, product_grad_kernel<T, 32>, stream);
+  launch<true>(args, stream);
 }
 
 template void product(const ProductArgs<float>&, cudaStream_t);

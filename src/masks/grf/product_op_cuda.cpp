@@ -35,7 +35,7 @@ cuda::ProductArgs<T> arguments(const ProductTensors& p, const Tensor& from, cons
 }
 
 template <class Kernel>
-Tensor run(const ProductTensors& p, int64_t result_entries, const Kernel& kernel) {
+Tensor run_kernel(const ProductTensors& p, int64_t result_entries, const Kernel& kernel) {
   const c10::cuda::CUDAGuard guard(p.b.device());
   const Tensor bt_values = p.b.index_select(1, p.bt.index), from = p.from.contiguous();
   const Tensor to = at::empty({p.b.size(0), result_entries}, p.b.options());
@@ -55,18 +55,18 @@ constexpr auto kGradient = [](const auto& args, cudaStream_t stream) { cuda::pro
 Tensor sparse_product_cuda(const Tensor& a, const Tensor& b, TensorList a_pattern, TensorList b_pattern,
                            TensorList out) {
   const ProductTensors p = check_product(a, b, a_pattern, b_pattern, out);
-  return run(p, p.out.columns.size(0), kProduct);
+  return run_kernel(p, p.out.columns.size(0), kProduct);
 }
 
 Tensor sparse_gram_cuda(const Tensor& a, TensorList a_pattern, TensorList out) {
   const ProductTensors p = check_gram(a, a_pattern, out);
-  return run(p, p.out.columns.size(0), kProduct);
+  return run_kernel(p, p.out.columns.size(0), kProduct);
 }
 
 Tensor sparse_product_backward_cuda(const Tensor& grad, const Tensor& b, TensorList a_pattern, TensorList b_pattern,
                                     TensorList out, bool transposed) {
   const ProductTensors p = check_product_backward(grad, b, a_pattern, b_pattern, out, transposed);
-  return run(p, p.a.columns.size(0), kGradient);
+  return run_kernel(p, p.a.columns.size(0), kGradient);
 }
 
 std::tuple<Tensor, Tensor> product_pattern_cuda(const Tensor& a_offsets, const Tensor& a_columns,
