@@ -4,7 +4,7 @@
 #
 #   experiments/throughput.sh OUT ["VARIANTS"] ["SIDES"]      SIDES: patches along an axis
 #
-#   STEPS=40      steps of each run; the median is reported
+#   STEPS=100     steps of each run; the median of stretches of ten is reported
 #   DEVICE=cuda   PRECISION=bfloat16   TOKENS=65536   TOPOMASK=build/release/bin/topomask
 set -euo pipefail
 out=$1
@@ -25,7 +25,7 @@ for side in $sides; do
       "$tool" train --out "$run" --quiet --data.kind synthetic --data.image_size $((2 * side)) --data.synthetic_train 512 \
         --data.synthetic_test "$batch" --model.patch_size 2 --model.width 192 --model.depth 6 --model.heads 3 \
         --model.hops 10 --model.per_head_walks false --model.cls_token false --model.dropout 0 "${walks[@]}" \
-        --model.variant "${variant%%_n*}" --train.batch_size "$batch" --train.steps "${STEPS:-40}" --train.log_every 10 \
+        --model.variant "${variant%%_n*}" --train.batch_size "$batch" --train.steps "${STEPS:-100}" --train.log_every 10 \
         --train.evaluation_batch "$batch" --train.device "${DEVICE:-cuda}" --train.precision "${PRECISION:-bfloat16}" \
         --train.checkpoint_every 0 --name "$variant" > "$run.log" 2>&1 || {
         printf '%-10s %8d %6d %s\n' "$variant" $((side * side)) "$batch" "$(tail -1 "$run.log" | cut -c1-80)"

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "masks/grf/product_cuda.h"
 
 namespace topomask::cuda {
@@ -24,17 +26,17 @@ struct RowThreads {
   }
 };
 
-/// Some columns in shared memory, each in a slot: a hash table, at most half full, of at most kSlots.
-class ColumnSlots {
+/// Some columns in shared memory, each in a slot: a hash table, at most half full.
+class HashedColumns {
  public:
-  __device__ __forceinline__ ColumnSlots(int32_t* keys, int count) : keys_(keys) {
+  __device__ __forceinline__ HashedColumns(int32_t* keys, int count) : keys_(keys) {
     while ((1 << (32 - shift_)) < 2 * count) --shift_;
   }
   __device__ __forceinline__ int slots() const { return 1 << (32 - shift_); }
   __device__ __forceinline__ void clear(int slot) const { keys_[slot] = kFree; }
 
-  /// Puts a column that is not there yet; threads may do so at once.
-  __device__ __forceinline__ int put(int32_t column) const {
+  /// Puts a column that is not there yet, the `number`-th; threads may do so at once.
+  __device__ __forceinline__ int put(int32_t column, int) const {
     int slot = first(column);
     while (atomicCAS(keys_ + slot, kFree, column) != kFree) slot = next(slot);
     return slot;
@@ -60,6 +62,34 @@ class ColumnSlots {
   int shift_ = 32 - 4;  // 16 slots at least
 };
 
+/// The same as they come, ascending: a search of a few takes less than the table does to be made.
+class SortedColumns {
+ public:
+  __device__ __forceinline__ SortedColumns(int32_t* keys, int count) : keys_(keys), count_(count) {}
+  __device__ __forceinline__ int slots() const { return 0; }
+  __device__ __forceinline__ void clear(int) const {}
+  __device__ __forceinline__ int put(int32_t column, int number) const {
+    keys_[number] = column;
+    return number;
+  }
+  __device__ __forceinline__ int find(int32_t column) const {
+    int low = 0, high = count_;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (keys_[middle] < column) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low < count_ && keys_[low] == column ? low : -1;
+  }
+
+ private:
+  int32_t* keys_;
+  int count_;
+};
+
 /// A row of the product, so many entries at a time in shared memory, meets the rows of Bᵀ that the entries of A name,
 /// one after the other, so that no two threads add to one sum. What is held are the sums of the product; or, for the
 /// gradient of A, the slopes that the sums of its entries take from.
@@ -78,11 +108,11 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const ProductArgs<T> 
   // Once at least: the gradient is written even where the product has no entry.
   for (int64_t tile = first; tile < last || tile == first; tile += kOwn) {
     const int count = static_cast<int>(last - tile < kOwn ? last - tile : kOwn);
-    const ColumnSlots columns(tile_columns[threads.group], count);
+    const std::conditional_t<kLanes == 32, HashedColumns, SortedColumns> columns(tile_columns[threads.group], count);
     for (int slot = threads.lane; slot < columns.slots(); slot += kLanes) columns.clear(slot);
     threads.sync();
     for (int e = threads.lane; e < count; e += kLanes) {
-      const int slot = columns.put(a.out_columns[tile + e]);
+      const int slot = columns.put(a.out_columns[tile + e], e);
       held[slot] = kGradient ? from[a.out_index ? a.out_index[tile + e] : tile + e] : T(0);
     }
     threads.sync();
