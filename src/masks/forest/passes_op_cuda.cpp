@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "core/checks.h"
+#include "masks/forest/grid_slices.h"
 #include "masks/forest/passes_cuda.h"
 
 namespace topomask {
@@ -38,7 +39,7 @@ std::tuple<Tensor, Tensor> tree_passes_cuda(const Tensor& x, const Tensor& edge,
                                         .outside = outside.mutable_data_ptr<scalar_t>(),
                                         .size = x.size(2),
                                         .columns = x.size(3),
-                                        .slices = x.size(0) * x.size(1),
+                                        .slices = grid_slices("tree_passes", x),
                                         .heads = x.size(1)};
     const auto last = static_cast<int64_t>(levels.size()) - 1;
     for (int64_t l = last; l-- > 0;) cuda::tree_inside(args, levels[l], levels[l + 1], stream);
