@@ -242,7 +242,7 @@ class RowTile {
     }
   }
 
-  /// The tile's own rows of a matrix [., width]: row g of the sums times factors[0], row g + 8 times factors[1].
+  /// The tile's own rows of a matrix [., width]: row g of the sums times `upper`, row g + 8 times `lower`.
   __device__ __forceinline__ void store_own(T* to, int width, const float (&sums)[kWidth / 8][4], float upper = 1,
                                             float lower = 1) {
     __syncwarp();
