@@ -6,6 +6,7 @@ is tested: schema, meta kernel, autograd, tracing.
 
 import itertools
 import pathlib
+import struct
 import sys
 import unittest
 
@@ -202,6 +203,15 @@ class Registration(unittest.TestCase):
         (grad,) = torch.autograd.grad(out.sum(), case.q, create_graph=True)
         with self.assertRaisesRegex(RuntimeError, "derivative for topomask::sparse_attention_backward is not implemented"):
             grad.sum().backward()
+
+
+class Library(unittest.TestCase):
+    def test_has_the_table_by_which_errors_walk_the_stack(self):
+        """Where an error is raised in Python, torch crashes without it, and not every compiler asks its linker for it."""
+        elf = topomask.library_path().read_bytes()
+        (start,), (size, count) = struct.unpack_from("<Q", elf, 32), struct.unpack_from("<HH", elf, 54)
+        kinds = [struct.unpack_from("<I", elf, start + i * size)[0] for i in range(count)]
+        self.assertIn(0x6474E550, kinds)  # PT_GNU_EH_FRAME
 
 
 class Walks(unittest.TestCase):
