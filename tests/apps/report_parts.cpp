@@ -59,6 +59,16 @@ TEST(Charts, AreDrawnOfNothingAndOfWhatIsNotFinite) {
   EXPECT_NE(bar_chart({}, "none").find("<svg"), std::string::npos);
 }
 
+TEST(Charts, ShowTheLabelAtTheirEndWhole) {
+  const ChartOptions options;
+  const std::string svg = line_chart({{{{0, 1}, {12000, 3}}, "red"}}, options);
+  const size_t label = svg.find("\" text-anchor=\"middle\">12k</text>");
+  ASSERT_NE(label, std::string::npos);
+  const double x = std::stod(svg.substr(svg.rfind("<text x=\"", label) + 9));
+  constexpr double kHalfOfLongest = 6 * 6.5 / 2;  // such as 12.35k
+  EXPECT_LE(x + kHalfOfLongest, options.width);
+}
+
 TEST(Output, IsForPeopleUnlessJsonIsAsked) {
   EXPECT_EQ(as_text({{"nodes", 1234567}, {"error", 0.01234567}, {"sparse", true}}),
             "nodes   1 234 567\nerror   0.01235\nsparse  yes\n");
