@@ -1,10 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 
 #include "attention/sparse_attention_cuda.h"
 #include "core/cuda/clamped.cuh"
+#include "core/cuda/launch.cuh"
 #include "core/cuda/row_tile.cuh"
 
 // The kernels behind sparse_attention_cuda.h for bfloat16: sixteen rows a warp, on the tensor cores. Scores and sums
@@ -254,9 +254,9 @@ inline constexpr int kMostTiledWidth = 128;
 /// f(width), compile-time, for the narrowest that holds `width` values.
 template <class F>
 void with_tile_width(int width, const F& f) {
-  if (width <= 32) return f(std::integral_constant<int, 32>{});
-  if (width <= 64) return f(std::integral_constant<int, 64>{});
-  f(std::integral_constant<int, kMostTiledWidth>{});
+  if (width <= 32) return f(Constant<32>{});
+  if (width <= 64) return f(Constant<64>{});
+  f(Constant<kMostTiledWidth>{});
 }
 
 inline unsigned tiles(int64_t rows, int64_t slices) {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
-// Dot products of rows of 64 values of 16 bits, where each quarter of a warp holds one row, a packet of eight values a
-// lane: the products are exact and the sums are float32, as they would be without tensor cores.
+// The instructions around the tensor cores, on values of 16 bits: the products are exact and the sums are float32, as
+// they would be without them.
 
 namespace topomask::cuda {
 
@@ -84,7 +84,8 @@ __device__ __forceinline__ void load_matrices(uint32_t (&words)[4], uint32_t row
   }
 }
 
-/// The four rows of a warp as left operand: row g mod 4 twice, its first half as row g, its second half as row g + 8.
+/// Dot products of rows of 64 values, where each quarter of a warp holds one row, a packet of eight values a lane. The
+/// four rows are the left operand: row g mod 4 twice, its first half as row g, its second half as row g + 8.
 template <class T>
 class TensorCoreRows {
  public:
