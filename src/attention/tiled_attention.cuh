@@ -128,6 +128,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
     tiled_rows_kernel(const AttentionBackwardArgs<T, float> b) {
   using Tile = RowTile<T, kWidth, Tiled<kWidth>::kBackwardSpan, 2>;
   __shared__ typename Tile::Memory memory;
+  __shared__ float inverses[kTileRows];
   const AttentionArgs<T, float>& a = b.forward;
   const TilePlace strand(a.rows, a.value_heads);
   Tile tile(memory, a.offsets, strand.tile, a.rows);
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
         inverse[r] = 1.f / clamped(denominator, a.eps);
         mean[r] = fabsf(denominator) < a.eps ? 0.f : product;  // a clamped D does not move with A
         max[r] = valid && softmax ? a.row_max[node] : 0.f;
-        if (tile.t == 0) memory.row_values[tile.g + 8 * r] = inverse[r];
+        if (tile.t == 0) inverses[tile.g + 8 * r] = inverse[r];
       }
     };
     float grad_q[kWidth / 8][4] = {};
@@ -195,7 +196,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
                 const float score = memory.matrices[0][row][column], grad_weight = memory.matrices[1][row][column];
                 float grad_score = grad_weight * value[i];
                 if (softmax) grad_score *= score * a.scale;
-                pairs[round.entry[i]] = two_of<T>(value[i] * score * memory.row_values[row], grad_score);
+                pairs[round.entry[i]] = two_of<T>(value[i] * score * inverses[row], grad_score);
                 if (grad_values) {
                   float& sum = grad_values[round.entry[i]];
                   sum = (slice >= b.strands ? sum : 0.f) + grad_weight * score;

@@ -35,8 +35,7 @@ struct TileMemory {
     } table;
   };
   int32_t columns[kRoundEntries + kTileRows];  ///< listed, and some column behind
-  int next[kTileRows];
-  float row_values[kTileRows];
+  int next[kTileRows];                         ///< where each row goes on in the next round
 };
 
 /// The entries of a round that a lane looks after.
