@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attention/slice_place.cuh"
 #include "attention/sparse_attention_cuda.h"
 #include "attention/tiled_attention.cuh"
 #include "core/cuda/clamped.cuh"
@@ -32,10 +33,12 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward :
   const Group group;
   const Place place(a.offsets, a.rows, a.slices, kLanes);
   const int64_t node = place.slice * a.rows + place.row;
-  const auto k = group.reader(a.k + place.slice * a.cols * a.features, a.features, a.features);
-  const auto v = group.reader(a.v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim);
+  const SlicePlace slice(place.slice, a.heads);
+  const auto k = group.reader(slice.of(a.k, a.k_strides), a.k_strides.row, a.features);
+  const auto v = group.reader(slice.of(a.v, a.v_strides), a.v_strides.row, a.value_dim);
   const A* values = a.values + values_start(a, place.slice) + place.first;
-  const typename Group::Left q = group.left(group.load(a.q + node * a.features, a.features));
+  const typename Group::Left q =
+      group.left(group.load(slice.of(a.q, a.q_strides) + place.row * a.q_strides.row, a.features));
   typename Group::Sum total;
   A denominator = 0;
   constexpr A kNone = -INFINITY;
@@ -85,10 +88,13 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kRows : 1)
   for (int64_t turn = 0; turn < a.slices; turn += b.strands) {
     const Place place = strand.moved(turn, a.slices);
     const int64_t node = place.slice * a.rows + place.row;
-    const auto k = group.reader(a.k + place.slice * a.cols * a.features, a.features, a.features);
-    const auto v = group.reader(a.v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim);
-    const typename Group::Left q = group.left(group.load(a.q + node * a.features, a.features));
-    const typename Group::Part grad_part = group.load(b.grad_out + node * a.value_dim, a.value_dim);
+    const SlicePlace slice(place.slice, a.heads);
+    const auto k = group.reader(slice.of(a.k, a.k_strides), a.k_strides.row, a.features);
+    const auto v = group.reader(slice.of(a.v, a.v_strides), a.v_strides.row, a.value_dim);
+    const typename Group::Left q =
+        group.left(group.load(slice.of(a.q, a.q_strides) + place.row * a.q_strides.row, a.features));
+    const typename Group::Part grad_part =
+        group.load(slice.of(b.grad_out, b.grad_strides) + place.row * b.grad_strides.row, a.value_dim);
     const typename Group::Left grad = group.left(grad_part);
     const A denominator = a.denominator[node], max = softmax ? a.row_max[node] : A(0);
     const A inverse = A(1) / clamped(denominator, a.eps);
@@ -128,8 +134,9 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kColumns :
   const Group group;
   const Place place(b.t_offsets, a.cols, a.slices, kLanes);
   const int64_t node = place.slice * a.cols + place.row;
-  const auto q = group.reader(a.q + place.slice * a.rows * a.features, a.features, a.features);
-  const auto grad = group.reader(b.grad_out + place.slice * a.rows * a.value_dim, a.value_dim, a.value_dim);
+  const SlicePlace slice(place.slice, a.heads);
+  const auto q = group.reader(slice.of(a.q, a.q_strides), a.q_strides.row, a.features);
+  const auto grad = group.reader(slice.of(b.grad_out, b.grad_strides), b.grad_strides.row, a.value_dim);
   const Pair<A>* pairs = b.pairs + place.slice * a.entries;
   const int64_t* in_row_order = b.t_index + place.first;
   typename Group::Sum grad_k, grad_v;

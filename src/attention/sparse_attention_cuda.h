@@ -6,7 +6,8 @@
 
 // Attention over the entries of a CSR mask on the GPU: the twins of the kernels in sparse_attention_kernel.h, all
 // slices (b, h) in one launch. T is float, double, __nv_bfloat16 or __half, A its accumulation type. Widths are
-// multiples of 8, rows are contiguous and 16-byte aligned. `stream` is where it runs; nothing waits.
+// multiples of 8, rows are contiguous and 16-byte aligned; those of q, k, v and ∂L/∂out may be anywhere, everything
+// else is one row after the other. `stream` is where it runs; nothing waits.
 
 namespace topomask::cuda {
 
@@ -14,6 +15,11 @@ template <class A>
 struct Pair {
   A weight;      ///< A_ij / D_i
   A grad_score;  ///< ∂L/∂s_ij
+};
+
+/// From one row, head, batch of a tensor [B, H, N, C] to the next, in values.
+struct RowStrides {
+  int64_t batch, head, row;
 };
 
 template <class T, class A>
@@ -24,6 +30,7 @@ struct AttentionArgs {
   const T* q;
   const T* k;
   const T* v;
+  RowStrides q_strides, k_strides, v_strides;
   T* out;
   A* row_max;  ///< softmax; null for kernel attention
   A* denominator;
@@ -40,6 +47,7 @@ struct AttentionBackwardArgs {
   const int32_t* t_columns;
   const int64_t* t_index;
   const T* grad_out;
+  RowStrides grad_strides;
   T* grad_q;
   T* grad_k;
   T* grad_v;

@@ -22,6 +22,10 @@ namespace {
 using at::Tensor;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
+cuda::RowStrides strides(const Tensor& rows) {
+  return {rows.stride(0), rows.stride(1), rows.stride(2)};
+}
+
 /// The rule, sizes and inputs of a call; outputs are null.
 template <class T, class A>
 cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
@@ -33,6 +37,9 @@ cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tens
   args.q = cuda::data<T>(q);
   args.k = cuda::data<T>(k);
   args.v = cuda::data<T>(v);
+  args.q_strides = strides(q);
+  args.k_strides = strides(k);
+  args.v_strides = strides(v);
   args.rows = pattern.rows();
   args.cols = pattern.cols();
   args.entries = pattern.entries();
@@ -55,7 +62,7 @@ Four forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
   const PatternTensors pattern =
       check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
   const c10::cuda::CUDAGuard guard(q.device());
-  const Tensor q_rows = cuda::to_rows(q), k_rows = cuda::to_rows(k), v_rows = cuda::to_rows(v);
+  const Tensor q_rows = cuda::readable_rows(q), k_rows = cuda::readable_rows(k), v_rows = cuda::readable_rows(v);
   const Tensor plain_values = values.contiguous();
   const Tensor out = at::empty({q.size(0), q.size(1), q.size(2), v_rows.size(3)}, v.options());
   const Tensor denominator = at::empty({q.size(0), q.size(1), q.size(2)}, values.options());
@@ -79,11 +86,12 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
   const PatternTensors pattern =
       check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
   const c10::cuda::CUDAGuard guard(q.device());
-  const Tensor q_rows = cuda::to_rows(q), k_rows = cuda::to_rows(k), v_rows = cuda::to_rows(v);
-  const Tensor grad_rows = cuda::to_rows(grad_out), out_rows = cuda::to_rows(out);
+  const Tensor q_rows = cuda::readable_rows(q), k_rows = cuda::readable_rows(k), v_rows = cuda::readable_rows(v);
+  const Tensor grad_rows = cuda::readable_rows(grad_out), out_rows = cuda::to_rows(out);
   const Tensor plain_values = values.contiguous(), plain_denominator = denominator.contiguous(),
                plain_max = row_max.contiguous();
-  const Tensor grad_q = at::empty_like(q_rows), grad_k = at::empty_like(k_rows), grad_v = at::empty_like(v_rows);
+  const auto empty_like = [](const Tensor& rows) { return at::empty(rows.sizes(), rows.options()); };
+  const Tensor grad_q = empty_like(q_rows), grad_k = empty_like(k_rows), grad_v = empty_like(v_rows);
   const int64_t slices = q.size(0) * q.size(1);
   const int64_t strands = want_values ? cuda::strands(pattern.rows(), slices, values.size(0)) : slices;
   const Tensor grad_values = want_values ? cuda::strand_sums(strands, pattern.entries(), slices, values.options())
@@ -99,6 +107,7 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
     args.t_columns = pattern.t_columns.const_data_ptr<int32_t>();
     args.t_index = pattern.t_index.const_data_ptr<int64_t>();
     args.grad_out = cuda::data<T>(grad_rows);
+    args.grad_strides = strides(grad_rows);
     args.grad_q = cuda::data<T>(grad_q);
     args.grad_k = cuda::data<T>(grad_k);
     args.grad_v = cuda::data<T>(grad_v);

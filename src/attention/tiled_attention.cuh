@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/slice_place.cuh"
 #include "attention/sparse_attention_cuda.h"
 #include "core/cuda/clamped.cuh"
 #include "core/cuda/launch.cuh"
@@ -52,9 +53,9 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kForwardBlocks)
   const TilePlace place(a.rows, a.value_heads);
   Tile tile(memory, a.offsets, place.tile, a.rows);
   uint32_t q[kWidth / 16][4];
-  tile.load_own(q, a.q + place.slice * a.rows * a.features, a.features);
-  const T* k = a.k + place.slice * a.cols * a.features;
-  const T* v = a.v + place.slice * a.cols * a.value_dim;
+  const SlicePlace slice(place.slice, a.heads);
+  tile.load_own(q, slice.nodes(a.q, a.q_strides, a.features));
+  const auto k = slice.nodes(a.k, a.k_strides, a.features), v = slice.nodes(a.v, a.v_strides, a.value_dim);
   const float* values = a.values + place.value_head * a.entries + tile.first_entry;
   float total[kWidth / 8][4] = {};
   float denominator[2] = {};
@@ -99,8 +100,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kForwardBlocks)
       a.columns, [&](int entry) { return values[entry]; }, [] {},
       [&](const Round& round, const float(&value)[Tile::kOwn]) {
         tile.for_columns(
-            round, k, a.features, v, a.value_dim,
-            [&](int i, int row, int column) { memory.matrices[0][row][column] = value[i]; }, each,
+            round, k, v, [&](int i, int row, int column) { memory.matrices[0][row][column] = value[i]; }, each,
             [](int, int, int) {});
       });
 
@@ -137,16 +137,16 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
   float* grad_values = b.grad_values ? b.grad_values + strand.slice * a.entries + tile.first_entry : nullptr;
   for (int64_t slice = strand.slice; slice < a.slices; slice += b.strands) {
     const int64_t first_node = slice * a.rows;
-    const T* k = a.k + slice * a.cols * a.features;
-    const T* v = a.v + slice * a.cols * a.value_dim;
+    const SlicePlace at(slice, a.heads);
+    const auto k = at.nodes(a.k, a.k_strides, a.features), v = at.nodes(a.v, a.v_strides, a.value_dim);
     uint32_t* pairs = packed_pairs(b) + slice * a.entries + tile.first_entry;
     uint32_t q[kWidth / 16][4], grad[kWidth / 16][4];
-    tile.load_own(q, a.q + first_node * a.features, a.features);
-    tile.load_own(grad, b.grad_out + first_node * a.value_dim, a.value_dim);
+    tile.load_own(q, at.nodes(a.q, a.q_strides, a.features));
+    tile.load_own(grad, at.nodes(b.grad_out, b.grad_strides, a.value_dim));
     float inverse[2], mean[2], max[2];
     const auto look_at_rows = [&] {
       uint32_t out[kWidth / 16][4];
-      tile.load_own(out, a.out + first_node * a.value_dim, a.value_dim);
+      tile.load_own(out, Nodes<T>{a.out + first_node * a.value_dim, a.value_dim, a.value_dim});
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float product = 0;
@@ -190,8 +190,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
         a.columns, [&](int entry) { return values[entry]; }, look_at_rows,
         [&](const Round& round, const float(&value)[Tile::kOwn]) {
           tile.for_columns(
-              round, k, a.features, v, a.value_dim,
-              [&](int i, int row, int column) { memory.matrices[0][row][column] = value[i]; }, each,
+              round, k, v, [&](int i, int row, int column) { memory.matrices[0][row][column] = value[i]; }, each,
               [&](int i, int row, int column) {
                 const float score = memory.matrices[0][row][column], grad_weight = memory.matrices[1][row][column];
                 float grad_score = grad_weight * value[i];
@@ -216,6 +215,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kColumnsBlocks)
   const AttentionArgs<T, float>& a = b.forward;
   const TilePlace place(a.cols, a.value_heads);
   Tile tile(memory, b.t_offsets, place.tile, a.cols);
+  const SlicePlace slice(place.slice, a.heads);
   const uint32_t* pairs = packed_pairs(b) + place.slice * a.entries;
   const int64_t* in_row_order = b.t_index + tile.first_entry;
   float grad_k[kWidth / 8][4] = {}, grad_v[kWidth / 8][4] = {};
@@ -227,8 +227,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kColumnsBlocks)
 #pragma unroll
         for (int i = 0; i < Tile::kOwn; ++i) pair[i] = round.row[i] >= 0 ? pairs[entry[i]] : 0u;
         tile.for_columns(
-            round, a.q + place.slice * a.rows * a.features, a.features, b.grad_out + place.slice * a.rows * a.value_dim,
-            a.value_dim,
+            round, slice.nodes(a.q, a.q_strides, a.features), slice.nodes(b.grad_out, b.grad_strides, a.value_dim),
             [&](int i, int row, int column) { memory.matrices[0][row][column] = __uint_as_float(pair[i]); },
             [&](int first, const typename Tile::Rows& queries, const typename Tile::Rows& grads) {
               float both[2][4];

@@ -49,9 +49,11 @@ MultiheadAttention::MultiheadAttention(int64_t width, int64_t heads, std::shared
 }
 
 std::vector<at::Tensor> MultiheadAttention::split(const at::Tensor& x) {
-  // One copy; every kernel behind wants its rows together.
   const at::Tensor heads = topomask::forward(qkv_, x).unflatten(-1, {3, heads_, x.size(-1) / heads_});
-  return heads.permute({2, 0, 3, 1, 4}).contiguous().unbind(0);
+  if (!x.is_cuda()) return heads.permute({2, 0, 3, 1, 4}).contiguous().unbind(0);  // kernels want rows together
+  std::vector<at::Tensor> parts = heads.unbind(2);
+  for (at::Tensor& part : parts) part = part.transpose(1, 2);
+  return parts;
 }
 
 at::Tensor MultiheadAttention::forward(const at::Tensor& x) {

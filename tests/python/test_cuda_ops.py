@@ -120,6 +120,22 @@ class Cuda(unittest.TestCase):
         for a, e in zip((out, *grads), (*expected, *expected_grads)):
             self.assert_close(a, e, 1e-5)
 
+    def test_rows_need_not_follow_one_another(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            for m, d in ((64, 64), (24, 40), (5, 3)):
+                args = to_cuda((*product_arguments(Case(rows=70, cols=70, m=m, d=d, dtype=dtype)), 1e-6))
+                expected = gradients(ops.sparse_attention, args)
+                # [B, N, H, C] in memory, and heads beside one another in wider rows.
+                for apart in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+                              lambda x: torch.cat([x, x], -1).transpose(1, 2).contiguous().transpose(1, 2)[..., : x.shape[-1]]):
+                    moved = tuple(apart(a.detach()).requires_grad_() if i < 3 else a for i, a in enumerate(args))
+                    outs = differentiable_part(ops.sparse_attention)(*moved)
+                    generator = torch.Generator().manual_seed(3)
+                    cotangents = [apart(torch.randn(o.shape, generator=generator, dtype=torch.float64).to(o)) for o in outs]
+                    grads = torch.autograd.grad(outs, moved[:4], cotangents)
+                    for a, e in zip((*outs, *grads), (*expected[0], *expected[1])):
+                        self.assertTrue(torch.equal(a, e))
+
     def test_rows_wider_than_a_group_holds_are_refused(self):
         args = to_cuda((*product_arguments(Case(d=257)), 1e-6))
         with self.assertRaisesRegex(RuntimeError, "q and v must have at most 256 columns of this dtype on cuda"):

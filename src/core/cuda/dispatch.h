@@ -44,6 +44,17 @@ inline at::Tensor to_rows(const at::Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : rows.clone();
 }
 
+/// The same for kernels that are told where rows start: the tensor itself also where they do not follow one another, as
+/// long as each is contiguous and starts at a multiple of 16 bytes.
+inline at::Tensor readable_rows(const at::Tensor& tensor) {
+  const int64_t unit = 16 / tensor.element_size();
+  const auto starts_at_units = [&](int64_t dim) { return tensor.size(dim) == 1 || tensor.stride(dim) % unit == 0; };
+  const bool readable = tensor.size(3) % 8 == 0 && tensor.stride(3) == 1 && starts_at_units(0) && starts_at_units(1) &&
+                        starts_at_units(2) && reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 16 == 0 &&
+                        tensor.stride(2) <= INT32_MAX / 16;
+  return readable ? tensor : to_rows(tensor);
+}
+
 /// Back: the first `width` columns, contiguous.
 inline at::Tensor from_rows(const at::Tensor& rows, int64_t width) {
   return rows.narrow(3, 0, width).contiguous();

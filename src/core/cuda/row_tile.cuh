@@ -18,6 +18,14 @@ inline constexpr int kRoundEntries = 256;
 /// Sixteen listed columns are worked on while the next are on their way.
 inline constexpr int kStages = 2;
 
+/// Rows of nodes of `width` values, which start `pitch` values apart.
+template <class T>
+struct Nodes {
+  const T* rows;
+  int width;
+  int64_t pitch;
+};
+
 template <int kWidth, int kSpan, int kMatrices>
 struct TileMemory {
   static constexpr int kSlots = 2 * kRoundEntries;
@@ -69,14 +77,14 @@ class RowTile {
     entries = __shfl_sync(kWarp, end_, kTileRows - 1);
   }
 
-  /// The tile's own rows of a matrix [., width] as left operand. Rows that are not there are some row, and columns
+  /// The tile's own rows of `nodes` as left operand. Rows that are not there are some row, and columns
   /// that are not there some columns: no one looks at the former, and the latter meet zeros.
-  __device__ __forceinline__ void load_own(uint32_t (&words)[kWidth / 16][4], const T* nodes, int width) const {
-    const T* upper = nodes + (first_row + min(g, rows - 1)) * width + 2 * t;
-    const T* lower = nodes + (first_row + min(g + 8, rows - 1)) * width + 2 * t;
+  __device__ __forceinline__ void load_own(uint32_t (&words)[kWidth / 16][4], const Nodes<T>& nodes) const {
+    const T* upper = nodes.rows + (first_row + min(g, rows - 1)) * nodes.pitch + 2 * t;
+    const T* lower = nodes.rows + (first_row + min(g + 8, rows - 1)) * nodes.pitch + 2 * t;
 #pragma unroll
     for (int packet = 0; packet < kWidth / 8; ++packet) {
-      const int from = min(packet * 8, width - 8);
+      const int from = min(packet * 8, nodes.width - 8);
       words[packet / 2][packet % 2 * 2] = __ldg(reinterpret_cast<const uint32_t*>(upper + from));
       words[packet / 2][packet % 2 * 2 + 1] = __ldg(reinterpret_cast<const uint32_t*>(lower + from));
     }
@@ -122,12 +130,12 @@ class RowTile {
   /// what the dense matrices hold; then, sixteen columns from `first` on at a time, each(first, rows of a, rows of b);
   /// then after(i, row, column) for the entries again.
   template <class Fill, class Each, class After>
-  __device__ __forceinline__ void for_columns(const Round& round, const T* a, int a_width, const T* b, int b_width,
+  __device__ __forceinline__ void for_columns(const Round& round, const Nodes<T>& a, const Nodes<T>& b,
                                               const Fill& fill, const Each& each, const After& after) {
     for (int base = 0; base < round.columns; base += kSpan) {
       const int past = min(round.columns, base + kSpan);
       const auto ask = [&](int first, int stage) {
-        if (first < past) ask_listed(rows_of(stage, 0), rows_of(stage, 1), first, a, a_width, b, b_width);
+        if (first < past) ask_listed(rows_of(stage, 0), rows_of(stage, 1), first, a, b);
         asm volatile("cp.async.commit_group;");
       };
 #pragma unroll
@@ -338,10 +346,10 @@ class RowTile {
     __syncwarp();
   }
 
-  /// Asks for the rows of two matrices [., width] that sixteen listed columns name, from `first` on; zeros behind the
-  /// end of a row.
-  __device__ __forceinline__ void ask_listed(const Rows& a_rows, const Rows& b_rows, int first, const T* a, int a_width,
-                                             const T* b, int b_width) const {
+  /// Asks for the rows that sixteen listed columns name, from `first` on, of two kinds of nodes; zeros behind their
+  /// end.
+  __device__ __forceinline__ void ask_listed(const Rows& a_rows, const Rows& b_rows, int first, const Nodes<T>& a,
+                                             const Nodes<T>& b) const {
     const int packet = lane % Rows::kPackets;
     constexpr int kSteps = kTileRows / Rows::kRowsAtOnce;
     uint32_t column[kSteps];
@@ -349,17 +357,18 @@ class RowTile {
     for (int step = 0; step < kSteps; ++step) {
       column[step] = memory_.columns[first + lane / Rows::kPackets + step * Rows::kRowsAtOnce];
     }
-    const auto ask = [&](const Rows& to, const T* nodes, int width) {
-      const auto* packets = reinterpret_cast<const char*>(nodes + packet * 8);
-      const int bytes = packet * 8 < width ? 16 : 0;
+    const auto ask = [&](const Rows& to, const Nodes<T>& nodes) {
+      const auto* packets = reinterpret_cast<const char*>(nodes.rows + packet * 8);
+      const auto pitch = static_cast<uint32_t>(nodes.pitch) * 2u;
+      const int bytes = packet * 8 < nodes.width ? 16 : 0;
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to.packet_at(step)),
-                     "l"(packets + static_cast<uint64_t>(column[step]) * (width * 2u)), "r"(bytes));
+                     "l"(packets + static_cast<uint64_t>(column[step]) * pitch), "r"(bytes));
       }
     };
-    ask(a_rows, a, a_width);
-    ask(b_rows, b, b_width);
+    ask(a_rows, a);
+    ask(b_rows, b);
   }
 
   Memory& memory_;
