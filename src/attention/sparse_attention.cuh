@@ -1,14 +1,16 @@
 #pragma once
 
+#include "attention/entry_pair.cuh"
 #include "attention/slice_place.cuh"
 #include "attention/sparse_attention_cuda.h"
 #include "attention/tiled_attention.cuh"
 #include "core/cuda/clamped.cuh"
 #include "core/cuda/launch.cuh"
+#include "core/cuda/long_rows.cuh"
 
 // The kernels behind sparse_attention_cuda.h, instantiated for one dtype a file. A group of threads takes a row; it is
-// as wide as the row asks for, so short rows of a narrow type share a warp. bfloat16 has its own, tiled_attention.cuh,
-// for all but very wide rows.
+// as wide as the row asks for, so short rows of a narrow type share a warp, and a block takes a row of very many
+// entries. bfloat16 has kernels of its own, tiled_attention.cuh, for all but very wide or long rows.
 
 namespace topomask::cuda {
 
@@ -26,12 +28,66 @@ struct Blocks {
   static constexpr int kColumns = sizeof(T) == 8 ? 6 : 9;
 };
 
-template <class T, class A, int kLanes, int kChunks, bool kSoftmax>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward : 1)
-    forward_kernel(const AttentionArgs<T, A> a) {
+/// A row that a group has to itself.
+template <class Group>
+struct Alone {
+  using A = typename Group::A;
+  __device__ __forceinline__ A max(A x) const { return x; }
+  __device__ __forceinline__ A sum(A x) const { return x; }
+  __device__ __forceinline__ void sum(typename Group::Sum&) const {}
+  __device__ __forceinline__ bool stores() const { return true; }
+};
+
+/// A long row that all groups of a block share. The first of them gets the sums, made in the order of the groups.
+template <class Group, int kLanes>
+struct Together {
+  using A = typename Group::A;
+  static constexpr int kGroups = kLongThreads / kLanes;
+  A* parts;  ///< [kLongThreads] in shared memory
+
+  __device__ __forceinline__ A max(A x) const {
+    share(x);
+    for (int g = 0; g < kGroups; ++g) x = fmax(x, parts[g * kLanes]);
+    return x;
+  }
+  __device__ __forceinline__ A sum(A x) const {
+    share(x);
+    A total = 0;
+    for (int g = 0; g < kGroups && stores(); ++g) total += parts[g * kLanes + threadIdx.x];
+    return total;
+  }
+  __device__ __forceinline__ void sum(typename Group::Sum& total) const {
+#pragma unroll
+    for (int i = 0; i < Group::kHeld; ++i) total.x[i] = sum(total.x[i]);
+  }
+  __device__ __forceinline__ bool stores() const {
+    return threadIdx.x < kLanes;
+  }
+
+ private:
+  __device__ __forceinline__ void share(A x) const {
+    __syncthreads();
+    parts[threadIdx.x] = x;
+    __syncthreads();
+  }
+};
+
+/// f(place, together) for every long row of every slice, of which a group has a part.
+template <class Group, int kLanes, class F>
+__device__ __forceinline__ void for_long_places(const int64_t* offsets, int64_t rows, int longest_short, int64_t slices,
+                                                const F& f) {
+  __shared__ typename Group::A parts[kLongThreads];
+  for_long_rows(offsets, rows, longest_short, [&](int64_t row) {
+    for (int64_t slice = blockIdx.y; slice < slices; slice += gridDim.y) {
+      f(Place(offsets, row, slice, threadIdx.x / kLanes, kLongThreads / kLanes), Together<Group, kLanes>{parts});
+    }
+  });
+}
+
+template <class T, class A, int kLanes, int kChunks, bool kSoftmax, class Company>
+__device__ __forceinline__ void attend(const AttentionArgs<T, A>& a, const Place& place, const Company& company) {
   using Group = RowGroup<T, kLanes, kChunks>;
   const Group group;
-  const Place place(a.offsets, a.rows, a.slices, kLanes);
   const int64_t node = place.slice * a.rows + place.row;
   const SlicePlace slice(place.slice, a.heads);
   const auto k = group.reader(slice.of(a.k, a.k_strides), a.k_strides.row, a.features);
@@ -43,6 +99,12 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward :
   A denominator = 0;
   constexpr A kNone = -INFINITY;
   A max = kNone;
+  const auto raise = [&](A higher) {
+    const A fade = max == kNone ? A(0) : exp(max - higher);
+    denominator *= fade;
+    total.scale(fade);
+    max = higher;
+  };
   group.for_batches(place.count, a.columns + place.first, [&](const Batch& batch) {
     typename Group::Part keys[kBatch], nodes[kBatch];
     group.load_batch(batch, k, keys, v, nodes);
@@ -51,12 +113,7 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward :
     if constexpr (kSoftmax) {
       score *= a.scale;
       const A higher = fmax(max, group.batch_max(value != A(0) ? score : kNone));
-      if (higher > max) {
-        const A fade = max == kNone ? A(0) : exp(max - higher);
-        denominator *= fade;
-        total.scale(fade);
-        max = higher;
-      }
+      if (higher > max) raise(higher);
       score = value != A(0) ? exp(score - max) : A(0);
     }
     const A weight = value * score;
@@ -64,7 +121,13 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward :
     group.gather(total, weight, nodes);
   });
   denominator = group.batch_sum(denominator);
-  if (!place.valid) return;
+  if constexpr (kSoftmax) {
+    const A highest = company.max(max);
+    if (highest > max) raise(highest);
+  }
+  denominator = company.sum(denominator);
+  company.sum(total);
+  if (!place.valid || !company.stores()) return;
   total.scale(A(1) / clamped(denominator, a.eps));
   group.store(a.out + node * a.value_dim, a.value_dim, total);
   if (group.leads()) {
@@ -73,15 +136,29 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward :
   }
 }
 
+template <class T, class A, int kLanes, int kChunks, bool kSoftmax>
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kForward : 1)
+    forward_kernel(const AttentionArgs<T, A> a) {
+  attend<T, A, kLanes, kChunks, kSoftmax>(a,
+                                          Place(a.offsets, a.rows, a.slices, kLanes).unless_longer(a.longest_short_row),
+                                          Alone<RowGroup<T, kLanes, kChunks>>{});
+}
+
+template <class T, class A, int kLanes, int kChunks, bool kSoftmax>
+__global__ void __launch_bounds__(kLongThreads) long_forward_kernel(const AttentionArgs<T, A> a) {
+  for_long_places<RowGroup<T, kLanes, kChunks>, kLanes>(
+      a.offsets, a.rows, a.longest_short_row, a.slices,
+      [&](const Place& place, const auto& company) { attend<T, A, kLanes, kChunks, kSoftmax>(a, place, company); });
+}
+
 /// The pass over rows: grad_q, grad_values, and the pairs for the pass over columns. A group takes the slices of its
 /// strand one after the other.
-template <class T, class A, int kLanes, int kChunks>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kRows : 1)
-    backward_rows_kernel(const AttentionBackwardArgs<T, A> b) {
+template <class T, class A, int kLanes, int kChunks, class Company>
+__device__ __forceinline__ void pass_over_row(const AttentionBackwardArgs<T, A>& b, const Place& strand,
+                                              const Company& company) {
   using Group = RowGroup<T, kLanes, kChunks>;
   const AttentionArgs<T, A>& a = b.forward;
   const Group group;
-  const Place strand(a.offsets, a.rows, b.strands, kLanes);
   const bool softmax = a.row_max != nullptr;
   const A* values = a.values + values_start(a, strand.slice) + strand.first;
   A* grad_values = b.grad_values ? b.grad_values + strand.slice * a.entries + strand.first : nullptr;
@@ -101,7 +178,7 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kRows : 1)
     // A clamped D does not move with A.
     const A product_out = group.dot(grad_part, group.load(a.out + node * a.value_dim, a.value_dim));
     const A mean = fabs(denominator) < a.eps ? A(0) : product_out;
-    Pair<A>* pairs = b.pairs + place.slice * a.entries + place.first;
+    auto* pairs = pairs_of(b) + place.slice * a.entries + place.first;
     typename Group::Sum grad_q;
     group.for_batches(place.count, a.columns + place.first, [&](const Batch& batch) {
       typename Group::Part keys[kBatch], nodes[kBatch];
@@ -116,41 +193,75 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kRows : 1)
       A grad_score = grad_weight * value;
       if (softmax) grad_score *= score * a.scale;
       if (writes) {
-        pairs[batch.place] = {value * score * inverse, grad_score};
+        pairs[batch.place].put(value * score * inverse, grad_score);
         if (grad_values) grad_values[batch.place] = so_far + grad_weight * score;
       }
       group.gather(grad_q, grad_score, keys);
     });
-    if (place.valid) group.store(b.grad_q + node * a.features, a.features, grad_q);
+    company.sum(grad_q);
+    if (place.valid && company.stores()) group.store(b.grad_q + node * a.features, a.features, grad_q);
   }
 }
 
-/// The pass over columns, through the transposed pattern: grad_k and grad_v, without atomics.
 template <class T, class A, int kLanes, int kChunks>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kColumns : 1)
-    backward_columns_kernel(const AttentionBackwardArgs<T, A> b) {
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kRows : 1)
+    backward_rows_kernel(const AttentionBackwardArgs<T, A> b) {
+  const AttentionArgs<T, A>& a = b.forward;
+  pass_over_row<T, A, kLanes, kChunks>(b,
+                                       Place(a.offsets, a.rows, b.strands, kLanes).unless_longer(a.longest_short_row),
+                                       Alone<RowGroup<T, kLanes, kChunks>>{});
+}
+
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kLongThreads) long_rows_kernel(const AttentionBackwardArgs<T, A> b) {
+  for_long_places<RowGroup<T, kLanes, kChunks>, kLanes>(
+      b.forward.offsets, b.forward.rows, b.forward.longest_short_row, b.strands,
+      [&](const Place& place, const auto& company) { pass_over_row<T, A, kLanes, kChunks>(b, place, company); });
+}
+
+/// The pass over columns, through the transposed pattern: grad_k and grad_v, without atomics.
+template <class T, class A, int kLanes, int kChunks, class Company>
+__device__ __forceinline__ void pass_over_column(const AttentionBackwardArgs<T, A>& b, const Place& place,
+                                                 const Company& company) {
   using Group = RowGroup<T, kLanes, kChunks>;
   const AttentionArgs<T, A>& a = b.forward;
   const Group group;
-  const Place place(b.t_offsets, a.cols, a.slices, kLanes);
   const int64_t node = place.slice * a.cols + place.row;
   const SlicePlace slice(place.slice, a.heads);
   const auto q = group.reader(slice.of(a.q, a.q_strides), a.q_strides.row, a.features);
   const auto grad = group.reader(slice.of(b.grad_out, b.grad_strides), b.grad_strides.row, a.value_dim);
-  const Pair<A>* pairs = b.pairs + place.slice * a.entries;
+  const auto* pairs = pairs_of(b) + place.slice * a.entries;
   const int64_t* in_row_order = b.t_index + place.first;
   typename Group::Sum grad_k, grad_v;
   group.for_batches(place.count, b.t_columns + place.first, [&](const Batch& batch) {
     const int64_t entry = in_row_order[batch.place];
     typename Group::Part queries[kBatch], grads[kBatch];
     group.load_batch(batch, q, queries, grad, grads);
-    const Pair<A> pair = batch.present ? pairs[entry] : Pair<A>{};
+    const Pair<A> pair = batch.present ? pairs[entry].get() : Pair<A>{};
     group.gather(grad_k, pair.grad_score, queries);
     group.gather(grad_v, pair.weight, grads);
   });
-  if (!place.valid) return;
+  company.sum(grad_k);
+  company.sum(grad_v);
+  if (!place.valid || !company.stores()) return;
   group.store(b.grad_k + node * a.features, a.features, grad_k);
   group.store(b.grad_v + node * a.value_dim, a.value_dim, grad_v);
+}
+
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? Blocks<T>::kColumns : 1)
+    backward_columns_kernel(const AttentionBackwardArgs<T, A> b) {
+  const AttentionArgs<T, A>& a = b.forward;
+  pass_over_column<T, A, kLanes, kChunks>(
+      b, Place(b.t_offsets, a.cols, a.slices, kLanes).unless_longer(b.longest_short_column),
+      Alone<RowGroup<T, kLanes, kChunks>>{});
+}
+
+template <class T, class A, int kLanes, int kChunks>
+__global__ void __launch_bounds__(kLongThreads) long_columns_kernel(const AttentionBackwardArgs<T, A> b) {
+  for_long_places<RowGroup<T, kLanes, kChunks>, kLanes>(
+      b.t_offsets, b.forward.cols, b.longest_short_column, b.forward.slices,
+      [&](const Place& place, const auto& company) { pass_over_column<T, A, kLanes, kChunks>(b, place, company); });
 }
 
 template <class T>
@@ -159,31 +270,57 @@ inline constexpr int kTiledWidth = std::is_same_v<T, __nv_bfloat16> ? kMostTiled
 template <class T, class A>
 void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
   if (args.rows * args.slices == 0) return;
+  const int width = max(args.features, args.value_dim);
   if constexpr (kTiledWidth < T >> 0) {
-    if (max(args.features, args.value_dim) <= kTiledWidth<T>) return tiled_attention(args, stream);
+    if (width <= kTiledWidth<T>) tiled_attention(args, stream);
   }
-  with_group<T>(max(args.features, args.value_dim), [&](auto lanes, auto chunks) {
+  with_group<T>(width, [&](auto lanes, auto chunks) {
     constexpr int kLanes = decltype(lanes)::value, kChunks = decltype(chunks)::value;
     void (*kernel)(AttentionArgs<T, A>) = forward_kernel<T, A, kLanes, kChunks, false>;
-    if (args.row_max) kernel = forward_kernel<T, A, kLanes, kChunks, true>;
-    kernel<<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
+    void (*long_kernel)(AttentionArgs<T, A>) = long_forward_kernel<T, A, kLanes, kChunks, false>;
+    if (args.row_max) {
+      kernel = forward_kernel<T, A, kLanes, kChunks, true>;
+      long_kernel = long_forward_kernel<T, A, kLanes, kChunks, true>;
+    }
+    if (width > kTiledWidth<T>) kernel<<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
+    if (args.cols > args.longest_short_row) {
+      long_kernel<<<long_row_blocks(args.rows, args.slices), kLongThreads, 0, stream>>>(args);
+    }
   });
 }
 
 template <class T, class A>
 void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStream_t stream) {
   const AttentionArgs<T, A>& a = args.forward;
-  if constexpr (kTiledWidth < T >> 0) {
-    if (max(a.features, a.value_dim) <= kTiledWidth<T>) return tiled_attention_backward(args, stream);
-  }
-  with_group<T>(max(a.features, a.value_dim), [&](auto lanes, auto chunks) {
+  const int width = max(a.features, a.value_dim);
+  const bool tiled = width <= kTiledWidth<T>;
+  with_group<T>(width, [&](auto lanes, auto chunks) {
+    constexpr int kLanes = decltype(lanes)::value, kChunks = decltype(chunks)::value;
     if (a.rows * a.slices > 0) {
-      backward_rows_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>
-          <<<blocks(a.rows * args.strands, decltype(lanes)::value), kThreads, 0, stream>>>(args);
+      if constexpr (kTiledWidth < T >> 0) {
+        if (tiled) tiled_rows(args, stream);
+      }
+      if (!tiled) {
+        backward_rows_kernel<T, A, kLanes, kChunks>
+            <<<blocks(a.rows * args.strands, kLanes), kThreads, 0, stream>>>(args);
+      }
+      if (a.cols > a.longest_short_row) {
+        long_rows_kernel<T, A, kLanes, kChunks>
+            <<<long_row_blocks(a.rows, args.strands), kLongThreads, 0, stream>>>(args);
+      }
     }
     if (a.cols * a.slices > 0) {
-      backward_columns_kernel<T, A, decltype(lanes)::value, decltype(chunks)::value>
-          <<<blocks(a.cols * a.slices, decltype(lanes)::value), kThreads, 0, stream>>>(args);
+      if constexpr (kTiledWidth < T >> 0) {
+        if (tiled) tiled_columns(args, stream);
+      }
+      if (!tiled) {
+        backward_columns_kernel<T, A, kLanes, kChunks>
+            <<<blocks(a.cols * a.slices, kLanes), kThreads, 0, stream>>>(args);
+      }
+      if (a.rows > args.longest_short_column) {
+        long_columns_kernel<T, A, kLanes, kChunks>
+            <<<long_row_blocks(a.cols, a.slices), kLongThreads, 0, stream>>>(args);
+      }
     }
   });
 }

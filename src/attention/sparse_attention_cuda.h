@@ -37,6 +37,7 @@ struct AttentionArgs {
   int64_t rows, cols, entries;
   int64_t slices, heads, value_heads;
   int features, value_dim;
+  int longest_short_row;  ///< long_rows.h
   A scale, eps;
 };
 
@@ -54,6 +55,7 @@ struct AttentionBackwardArgs {
   A* grad_values;   ///< [strands, entries], slice s adds to row s mod strands; null where it is not wanted
   int64_t strands;  ///< a multiple of value_heads; `slices` of them take as many threads as there are
   Pair<A>* pairs;   ///< [slices, entries], between the two passes
+  int longest_short_column;
 };
 
 /// The widest row a kernel takes, in values of T.

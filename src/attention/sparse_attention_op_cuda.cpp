@@ -10,6 +10,7 @@
 #include "attention/sparse_attention_cuda.h"
 #include "core/checks.h"
 #include "core/cuda/dispatch.h"
+#include "core/cuda/long_rows.h"
 #include "core/cuda/strands.h"
 
 // sparse_attention_forward and _backward on the GPU: checks, layout and launches. Scores are never kept; the backward
@@ -48,6 +49,7 @@ cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tens
   args.value_heads = values.size(0);
   args.features = static_cast<int>(q.size(3));
   args.value_dim = static_cast<int>(v.size(3));
+  args.longest_short_row = cuda::longest_short_row(args.entries, args.rows);
   args.scale = static_cast<A>(rule.scale);
   args.eps = std::max(static_cast<A>(rule.eps), std::numeric_limits<A>::min());
   TORCH_CHECK(std::max(q.size(3), v.size(3)) <= cuda::kMaxWidth<T>, "sparse_attention: q and v must have at most ",
@@ -113,6 +115,7 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
     args.grad_v = cuda::data<T>(grad_v);
     args.grad_values = want_values ? grad_values.mutable_data_ptr<A>() : nullptr;
     args.strands = strands;
+    args.longest_short_column = cuda::longest_short_row(pattern.entries(), pattern.cols());
     args.pairs = reinterpret_cast<cuda::Pair<A>*>(pairs.mutable_data_ptr<A>());
     cuda::sparse_attention_backward(args, c10::cuda::getCurrentCUDAStream());
   });

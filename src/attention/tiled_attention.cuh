@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/entry_pair.cuh"
 #include "attention/slice_place.cuh"
 #include "attention/sparse_attention_cuda.h"
 #include "core/cuda/clamped.cuh"
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kForwardBlocks)
   using Tile = RowTile<T, kWidth, Tiled<kWidth>::kForwardSpan, 1>;
   __shared__ typename Tile::Memory memory;
   const TilePlace place(a.rows, a.value_heads);
-  Tile tile(memory, a.offsets, place.tile, a.rows);
+  Tile tile(memory, a.offsets, place.tile, a.rows, a.longest_short_row);
   uint32_t q[kWidth / 16][4];
   const SlicePlace slice(place.slice, a.heads);
   tile.load_own(q, slice.nodes(a.q, a.q_strides, a.features));
@@ -107,19 +108,13 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kForwardBlocks)
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     denominator[r] = sum_of_four(denominator[r]);
-    if (tile.t != 0 || tile.g + 8 * r >= tile.rows) continue;
+    if (tile.t != 0 || !tile.has(tile.g + 8 * r)) continue;
     const int64_t node = place.slice * a.rows + tile.first_row + tile.g + 8 * r;
     a.denominator[node] = denominator[r];
     if constexpr (kSoftmax) a.row_max[node] = max[r] == kNone ? 0.f : max[r];
   }
   tile.store_own(a.out + place.slice * a.rows * a.value_dim, a.value_dim, total, 1.f / clamped(denominator[0], a.eps),
                  1.f / clamped(denominator[1], a.eps));
-}
-
-/// Weight and ∂L/∂score of an entry between the passes, as they will be multiplied, in one word.
-template <class T>
-__device__ __forceinline__ uint32_t* packed_pairs(const AttentionBackwardArgs<T, float>& b) {
-  return reinterpret_cast<uint32_t*>(b.pairs);
 }
 
 /// The pass over rows, as in sparse_attention.cuh.
@@ -131,7 +126,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
   __shared__ float inverses[kTileRows];
   const AttentionArgs<T, float>& a = b.forward;
   const TilePlace strand(a.rows, a.value_heads);
-  Tile tile(memory, a.offsets, strand.tile, a.rows);
+  Tile tile(memory, a.offsets, strand.tile, a.rows, a.longest_short_row);
   const bool softmax = a.row_max != nullptr;
   const float* values = a.values + strand.value_head * a.entries + tile.first_entry;
   float* grad_values = b.grad_values ? b.grad_values + strand.slice * a.entries + tile.first_entry : nullptr;
@@ -139,7 +134,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
     const int64_t first_node = slice * a.rows;
     const SlicePlace at(slice, a.heads);
     const auto k = at.nodes(a.k, a.k_strides, a.features), v = at.nodes(a.v, a.v_strides, a.value_dim);
-    uint32_t* pairs = packed_pairs(b) + slice * a.entries + tile.first_entry;
+    auto* pairs = pairs_of(b) + slice * a.entries + tile.first_entry;
     uint32_t q[kWidth / 16][4], grad[kWidth / 16][4];
     tile.load_own(q, at.nodes(a.q, a.q_strides, a.features));
     tile.load_own(grad, at.nodes(b.grad_out, b.grad_strides, a.value_dim));
@@ -195,7 +190,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
                 const float score = memory.matrices[0][row][column], grad_weight = memory.matrices[1][row][column];
                 float grad_score = grad_weight * value[i];
                 if (softmax) grad_score *= score * a.scale;
-                pairs[round.entry[i]] = two_of<T>(value[i] * score * inverses[row], grad_score);
+                pairs[round.entry[i]].put(value[i] * score * inverses[row], grad_score);
                 if (grad_values) {
                   float& sum = grad_values[round.entry[i]];
                   sum = (slice >= b.strands ? sum : 0.f) + grad_weight * score;
@@ -214,9 +209,9 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kColumnsBlocks)
   __shared__ typename Tile::Memory memory;
   const AttentionArgs<T, float>& a = b.forward;
   const TilePlace place(a.cols, a.value_heads);
-  Tile tile(memory, b.t_offsets, place.tile, a.cols);
+  Tile tile(memory, b.t_offsets, place.tile, a.cols, b.longest_short_column);
   const SlicePlace slice(place.slice, a.heads);
-  const uint32_t* pairs = packed_pairs(b) + place.slice * a.entries;
+  const auto* pairs = pairs_of(b) + place.slice * a.entries;
   const int64_t* in_row_order = b.t_index + tile.first_entry;
   float grad_k[kWidth / 8][4] = {}, grad_v[kWidth / 8][4] = {};
 
@@ -225,7 +220,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kColumnsBlocks)
       [&](const Round& round, const int64_t(&entry)[Tile::kOwn]) {
         uint32_t pair[Tile::kOwn];
 #pragma unroll
-        for (int i = 0; i < Tile::kOwn; ++i) pair[i] = round.row[i] >= 0 ? pairs[entry[i]] : 0u;
+        for (int i = 0; i < Tile::kOwn; ++i) pair[i] = round.row[i] >= 0 ? pairs[entry[i]].word : 0u;
         tile.for_columns(
             round, slice.nodes(a.q, a.q_strides, a.features), slice.nodes(b.grad_out, b.grad_strides, a.value_dim),
             [&](int i, int row, int column) { memory.matrices[0][row][column] = __uint_as_float(pair[i]); },
@@ -274,12 +269,18 @@ void tiled_attention(const AttentionArgs<T, float>& args, cudaStream_t stream) {
 }
 
 template <class T>
-void tiled_attention_backward(const AttentionBackwardArgs<T, float>& args, cudaStream_t stream) {
+void tiled_rows(const AttentionBackwardArgs<T, float>& args, cudaStream_t stream) {
   const AttentionArgs<T, float>& a = args.forward;
   with_tile_width(std::max(a.features, a.value_dim), [&](auto width) {
-    constexpr int kWidth = decltype(width)::value;
-    if (a.rows * a.slices > 0) tiled_rows_kernel<T, kWidth><<<tiles(a.rows, args.strands), 32, 0, stream>>>(args);
-    if (a.cols * a.slices > 0) tiled_columns_kernel<T, kWidth><<<tiles(a.cols, a.slices), 32, 0, stream>>>(args);
+    tiled_rows_kernel<T, decltype(width)::value><<<tiles(a.rows, args.strands), 32, 0, stream>>>(args);
+  });
+}
+
+template <class T>
+void tiled_columns(const AttentionBackwardArgs<T, float>& args, cudaStream_t stream) {
+  const AttentionArgs<T, float>& a = args.forward;
+  with_tile_width(std::max(a.features, a.value_dim), [&](auto width) {
+    tiled_columns_kernel<T, decltype(width)::value><<<tiles(a.cols, a.slices), 32, 0, stream>>>(args);
   });
 }
 

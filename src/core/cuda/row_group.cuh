@@ -280,6 +280,26 @@ struct Place {
     if (count == 0) first = 0;
   }
 
+  /// Part `part` of so many of the entries of a row.
+  __device__ __forceinline__ Place(const int64_t* offsets, int64_t row, int64_t slice, int part, int parts)
+      : slice(slice), row(row), valid(true) {
+    const int64_t start = offsets[row], entries = offsets[row + 1] - start;
+    first = start + entries * part / parts;
+    count = static_cast<int>(start + entries * (part + 1) / parts - first);
+    if (count == 0) first = 0;
+  }
+
+  /// Nothing where the row is long: a block of its own takes it.
+  __device__ __forceinline__ Place unless_longer(int longest_short) const {
+    Place place = *this;
+    if (count > longest_short) {
+      place.valid = false;
+      place.count = 0;
+      place.first = 0;
+    }
+    return place;
+  }
+
   /// The same row, `distance` slices on; without entries behind the last of them.
   __device__ __forceinline__ Place moved(int64_t distance, int64_t slices) const {
     Place place = *this;

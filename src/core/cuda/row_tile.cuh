@@ -67,7 +67,8 @@ class RowTile {
   int64_t first_row, first_entry;
   int rows, entries;
 
-  __device__ __forceinline__ RowTile(Memory& memory, const int64_t* offsets, int64_t tile, int64_t all_rows)
+  __device__ __forceinline__ RowTile(Memory& memory, const int64_t* offsets, int64_t tile, int64_t all_rows,
+                                     int longest_short)
       : first_row(tile * kTileRows), memory_(memory) {
     rows = static_cast<int>(min(static_cast<int64_t>(kTileRows), all_rows - first_row));
     first_entry = offsets[first_row];
@@ -75,7 +76,13 @@ class RowTile {
     start_ = static_cast<int>(offsets[first_row + row] - first_entry);
     end_ = static_cast<int>(offsets[first_row + min(row + 1, rows)] - first_entry);
     entries = __shfl_sync(kWarp, end_, kTileRows - 1);
+    const bool left_out = end_ - start_ > longest_short;
+    left_out_ = __ballot_sync(kWarp, left_out);
+    if (left_out) start_ = end_;
   }
+
+  /// Whether the tile has a row; long ones are left to blocks of their own.
+  __device__ __forceinline__ bool has(int row) const { return row < rows && (left_out_ >> row & 1) == 0; }
 
   /// The tile's own rows of `nodes` as left operand. Rows that are not there are some row, and columns
   /// that are not there some columns: no one looks at the former, and the latter meet zeros.
@@ -103,7 +110,7 @@ class RowTile {
       Round round;
       int32_t column[kOwn];
       V values[kOwn];
-      const bool all = entries <= kRoundEntries;
+      const bool all = entries <= kRoundEntries && left_out_ == 0;
       if (all) {
         flat(round);
       } else {
@@ -192,7 +199,7 @@ class RowTile {
 #pragma unroll
     for (int e = lane; e < kTileRows * Rows::kPackets; e += 32) {
       const int row = e / Rows::kPackets, packet = e % Rows::kPackets;
-      if (row >= rows || packet * 8 >= width) continue;
+      if (!has(row) || packet * 8 >= width) continue;
       *reinterpret_cast<uint4*>(to + (first_row + row) * width + packet * 8) =
           load_shared(staged.base + Rows::at(row, packet));
     }
@@ -372,7 +379,8 @@ class RowTile {
   }
 
   Memory& memory_;
-  int start_, end_;  ///< of row `lane`, counted from the tile's first entry
+  int start_, end_;    ///< of row `lane`, counted from the tile's first entry
+  unsigned left_out_;  ///< rows, a bit each
 };
 
 }  // namespace topomask::cuda

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <type_traits>
+
+#include "attention/sparse_attention_cuda.h"
+#include "core/cuda/tensor_core.cuh"
+
+namespace topomask::cuda {
+
+/// What waits of an entry between the passes of the backward.
+template <class T, class A>
+struct EntryPair {
+  Pair<A> pair;
+  __device__ __forceinline__ void put(A weight, A grad_score) { pair = {weight, grad_score}; }
+  __device__ __forceinline__ Pair<A> get() const { return pair; }
+};
+
+/// In bfloat16 both are rounded as they will be multiplied, to one word.
+template <class A>
+struct EntryPair<__nv_bfloat16, A> {
+  uint32_t word;
+  __device__ __forceinline__ void put(A weight, A grad_score) { word = two_of<__nv_bfloat16>(weight, grad_score); }
+  __device__ __forceinline__ Pair<A> get() const {
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+  }
+};
+
+template <class T, class A>
+__device__ __forceinline__ EntryPair<T, A>* pairs_of(const AttentionBackwardArgs<T, A>& b) {
+  static_assert(sizeof(EntryPair<T, A>) <= sizeof(Pair<A>));
+  return reinterpret_cast<EntryPair<T, A>*>(b.pairs);
+}
+
+}  // namespace topomask::cuda
