@@ -16,7 +16,7 @@ namespace topomask::cuda {
 
 template <class T, class A>
 __device__ __forceinline__ int64_t values_start(const AttentionArgs<T, A>& a, int64_t slice) {
-  return slice % a.value_heads * a.entries;
+  return static_cast<int64_t>(static_cast<uint32_t>(slice) % static_cast<uint32_t>(a.value_heads)) * a.entries;
 }
 
 /// Blocks of a multiprocessor that the registers of a kernel leave room for, where a thread has one packet: as

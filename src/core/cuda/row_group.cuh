@@ -273,7 +273,11 @@ struct Place {
   __device__ __forceinline__ Place(const int64_t* offsets, int64_t rows, int64_t slices, int lanes) {
     const int64_t group = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / lanes;
     valid = group < rows * slices;
-    slice = valid ? group / rows : 0;
+    if (rows * slices <= UINT32_MAX) {  // a division of 64 bits takes longer than a short row
+      slice = valid ? static_cast<uint32_t>(group) / static_cast<uint32_t>(rows) : 0;
+    } else {
+      slice = valid ? group / rows : 0;
+    }
     row = valid ? group - slice * rows : 0;
     first = offsets[row];
     count = valid ? static_cast<int>(offsets[row + 1] - first) : 0;
