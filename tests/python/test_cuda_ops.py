@@ -25,11 +25,13 @@ def cuda_calls(**options):
     long = Case(rows=70, cols=70, m=64, d=64, **options)
     wide = Case(rows=11, cols=11, m=130, d=201, **options)
     longer = Case(rows=40, cols=300, m=100, d=72, **options)  # a full row has more entries than a round of a tile
+    hub = Case(rows=2500, cols=2400, m=16, d=24, density=0.002, hub=True, **options)  # a long row and a long column
     for label, c in (
         ("", case),
         ("rectangular, shared values", tall),
         ("several chunks a row", long),
         ("longer rows", longer),
+        ("a hub", hub),
         ("wide", wide),
     ):
         yield f"spmm {label}", ops.spmm, (c.values, c.x, *c.pattern)

@@ -36,15 +36,17 @@ def pattern_tensors(dense):
 class Case:
     """Inputs over a random pattern with an empty row, a full row and an empty column."""
 
-    def __init__(self, rows=7, cols=7, heads=2, value_heads=2, m=3, d=5, dtype=torch.float64, requires_grad=True):
+    def __init__(self, rows=7, cols=7, heads=2, value_heads=2, m=3, d=5, dtype=torch.float64, requires_grad=True, density=0.4, hub=False):
         generator = torch.Generator().manual_seed(11)
 
         def random(*shape, dtype=dtype, positive=False):
             x = torch.randn(*shape, generator=generator, dtype=torch.float64)
             return (x.abs() + 0.1 if positive else x).to(dtype).requires_grad_(requires_grad)
 
-        keep = torch.rand(rows, cols, generator=generator) < 0.4
+        keep = torch.rand(rows, cols, generator=generator) < density
         keep[0], keep[-1], keep[:, 1] = False, True, False
+        if hub:
+            keep[:, 2] = True
         self.pattern = pattern_tensors(keep)
         accumulation = torch.float64 if dtype == torch.float64 else torch.float32
         self.values = random(value_heads, len(self.pattern[1]), dtype=accumulation, positive=True)
