@@ -8,7 +8,7 @@
 #   DEVICE=cuda   PRECISION=bfloat16   TOKENS=65536   TOPOMASK=build/release/bin/topomask
 set -euo pipefail
 out=$1
-variants=${2:-softmax linear grf_n4 grf_n20 exact}
+variants=${2:-softmax linear toeplitz grf_n4 grf_n20 exact}
 sides=${3:-14 32 64 128}
 tool=${TOPOMASK:-build/release/bin/topomask}
 mkdir -p "$out"

@@ -21,6 +21,7 @@ struct SpmmArgs {
   int64_t rows, cols, entries;
   int64_t slices, heads, value_heads;
   int width;
+  int longest_short_row;  ///< long_rows.h
 };
 
 /// out_e = Σ over the slices of a strand of a_i · b_j, e = (i, j); slice s belongs to strand s mod strands.
@@ -34,6 +35,7 @@ struct SddmmArgs {
   int64_t rows, cols, entries;
   int64_t slices, strands;
   int width;
+  int longest_short_row;
 };
 
 template <class T, class A>

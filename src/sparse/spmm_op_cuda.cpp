@@ -6,6 +6,7 @@
 
 #include "core/checks.h"
 #include "core/cuda/dispatch.h"
+#include "core/cuda/long_rows.h"
 #include "core/cuda/strands.h"
 #include "sparse/op_arguments.h"
 #include "sparse/spmm_cuda.h"
@@ -40,6 +41,7 @@ Tensor product(const Tensor& values, const Tensor& x, const Tensor& offsets, con
     args.heads = x.size(1);
     args.value_heads = values.size(0);
     args.width = static_cast<int>(rows.size(3));
+    args.longest_short_row = cuda::longest_short_row(args.entries, args.rows);
     cuda::spmm(args, c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -80,6 +82,7 @@ Tensor sddmm_cuda(const Tensor& a, const Tensor& b, const Tensor& offsets, const
     args.slices = slices;
     args.strands = strands;
     args.width = static_cast<int>(left.size(3));
+    args.longest_short_row = cuda::longest_short_row(args.entries, args.rows);
     cuda::sddmm(args, c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
