@@ -38,6 +38,14 @@ class SparsePattern : public std::enable_shared_from_this<SparsePattern> {
   };
   const Transposed& transposed() const;
 
+  /// The pattern and its transpose in tiles of sixteen rows, for kernels on tensor cores (the operator
+  /// topomask::row_tiles): int32. Made on first use and kept; one size is read back where the pattern is on a GPU.
+  struct Tiles {
+    at::Tensor rows;
+    at::Tensor columns;
+  };
+  const Tiles& tiles() const;
+
   /// Where A·Bᵀ can be nonzero, for A over this pattern and B over `other` with as many columns: (i, j) wherever row i
   /// of A and row j of B share a column. Made on first use and kept while this pattern and `other` live.
   std::shared_ptr<const SparsePattern> product(const std::shared_ptr<const SparsePattern>& other) const;
@@ -56,6 +64,8 @@ class SparsePattern : public std::enable_shared_from_this<SparsePattern> {
   at::Tensor columns_;
   mutable std::once_flag transposed_once_;
   mutable Transposed transposed_;
+  mutable std::once_flag tiles_once_;
+  mutable Tiles tiles_;
   mutable std::mutex products_mutex_;
   mutable std::vector<Product> products_;
   std::shared_ptr<const SparsePattern> origin_;  // of a copy on another device

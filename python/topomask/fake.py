@@ -37,6 +37,11 @@ def product_pattern(a_offsets, a_columns, bt_offsets, bt_columns, cols):
     return torch.empty_like(a_offsets), a_columns.new_empty(entries)
 
 
+@torch.library.register_fake("topomask::row_tiles")
+def row_tiles(offsets, columns):
+    return columns.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+
 @torch.library.register_fake("topomask::walk_table")
 def walk_table(offsets, columns, factors, *options):
     context = torch.library.get_ctx()

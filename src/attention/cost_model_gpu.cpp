@@ -3,6 +3,7 @@
 
 #include "attention/cost_model.h"
 #include "attention/routes.h"
+#include "sparse/row_tiles.h"
 
 // An H200 (docs/performance-gpu.md): routes made of torch's operations move their tensors through memory, the fused
 // kernel gathers rows from the caches.
@@ -12,6 +13,7 @@ namespace {
 
 constexpr double kBytes = 3e12;          // bytes a second through memory
 constexpr double kGathered = 16e12;      // bytes a second of rows gathered by the sparse kernel
+constexpr double kTiled = 35e12;         // the same over tiles: each is read once for sixteen rows
 constexpr double kRow = 0.06e-9;         // seconds a row of it, for each byte of a value
 constexpr double kColumnBytes = 1.5e12;  // bytes a second of sparse products with many columns
 constexpr double kLaunch = 6e-6;         // seconds to start a kernel
@@ -41,7 +43,9 @@ RouteEstimate estimate_sparse(double entries, const MaskCounts& counts, const Wo
   const auto slices = static_cast<double>(w.slices), heads = static_cast<double>(w.heads);
   const auto nodes = static_cast<double>(w.nodes), accumulated = static_cast<double>(w.element_size);
   const double row_bytes = static_cast<double>((w.features + w.value_dim) * w.storage_size);
-  const double kernel = slices * (entries * row_bytes / kGathered + nodes * kRow * static_cast<double>(w.storage_size));
+  const bool tiled = w.storage_size == 2 && std::max(w.features, w.value_dim) <= RowTiles::kMaxWidth;
+  const double gathered = entries * row_bytes / (tiled ? kTiled : kGathered);
+  const double kernel = slices * (gathered + nodes * kRow * static_cast<double>(w.storage_size));
   const double values = heads * counts.values_work * accumulated / kBytes;
   return estimate(Route::sparse, kernel + values, 4, (heads * entries + slices * nodes) * accumulated);
 }

@@ -11,7 +11,7 @@ namespace topomask::cuda {
 template <class T, class A>
 struct EntryPair {
   Pair<A> pair;
-  __device__ __forceinline__ void put(A weight, A grad_score) { pair = {weight, grad_score}; }
+  __device__ __forceinline__ EntryPair(A weight, A grad_score) : pair{weight, grad_score} {}
   __device__ __forceinline__ Pair<A> get() const { return pair; }
 };
 
@@ -19,7 +19,7 @@ struct EntryPair {
 template <class A>
 struct EntryPair<__nv_bfloat16, A> {
   uint32_t word;
-  __device__ __forceinline__ void put(A weight, A grad_score) { word = two_of<__nv_bfloat16>(weight, grad_score); }
+  __device__ __forceinline__ EntryPair(A weight, A grad_score) : word(two_of<__nv_bfloat16>(weight, grad_score)) {}
   __device__ __forceinline__ Pair<A> get() const {
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attention/sparse_attention_cuda.h"
-#include "core/cuda/row_tile.cuh"
+#include "sparse/row_tile.cuh"
 
 namespace topomask::cuda {
 

@@ -10,7 +10,7 @@
 
 // The kernels behind sparse_attention_cuda.h, instantiated for one dtype a file. A group of threads takes a row; it is
 // as wide as the row asks for, so short rows of a narrow type share a warp, and a block takes a row of very many
-// entries. bfloat16 has kernels of its own, tiled_attention.cuh, for all but very wide or long rows.
+// entries. bfloat16 has kernels of its own, tiled_attention.cuh, where the tiles of a pattern are known.
 
 namespace topomask::cuda {
 
@@ -137,7 +137,7 @@ __device__ __forceinline__ void pass_over_row(const AttentionBackwardArgs<T, A>&
       A grad_score = grad_weight * value;
       if (softmax) grad_score *= score * a.scale;
       if (writes) {
-        pairs[batch.place].put(value * score * inverse, grad_score);
+        pairs[batch.place] = {value * score * inverse, grad_score};
         if (grad_values) grad_values[batch.place] = so_far + grad_weight * score;
       }
       group.gather(grad_q, grad_score, keys);
@@ -208,17 +208,13 @@ __global__ void __launch_bounds__(kLongThreads) long_columns_kernel(const Attent
       [&](const Place& place, const auto& company) { pass_over_column<T, A, kLanes, kChunks>(b, place, company); });
 }
 
-template <class T>
-inline constexpr int kTiledWidth = std::is_same_v<T, __nv_bfloat16> ? kMostTiledWidth : 0;
-
 template <class T, class A>
 void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
   if (args.rows * args.slices == 0) return;
-  const int width = max(args.features, args.value_dim);
-  if constexpr (kTiledWidth < T >> 0) {
-    if (width <= kTiledWidth<T>) tiled_attention(args, stream);
+  if constexpr (kTiled<T>) {
+    if (args.tiles) tiled_attention(args, stream);
   }
-  with_group<T>(width, [&](auto lanes, auto chunks) {
+  with_group<T>(max(args.features, args.value_dim), [&](auto lanes, auto chunks) {
     constexpr int kLanes = decltype(lanes)::value, kChunks = decltype(chunks)::value;
     void (*kernel)(AttentionArgs<T, A>) = forward_kernel<T, A, kLanes, kChunks, false>;
     void (*long_kernel)(AttentionArgs<T, A>) = long_forward_kernel<T, A, kLanes, kChunks, false>;
@@ -226,7 +222,7 @@ void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
       kernel = forward_kernel<T, A, kLanes, kChunks, true>;
       long_kernel = long_forward_kernel<T, A, kLanes, kChunks, true>;
     }
-    if (width > kTiledWidth<T>) kernel<<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
+    if (!args.tiles) kernel<<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
     if (args.cols > args.longest_short_row) {
       long_kernel<<<long_row_blocks(args.rows, args.slices), kLongThreads, 0, stream>>>(args);
     }
@@ -236,15 +232,13 @@ void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
 template <class T, class A>
 void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStream_t stream) {
   const AttentionArgs<T, A>& a = args.forward;
-  const int width = max(a.features, a.value_dim);
-  const bool tiled = width <= kTiledWidth<T>;
-  with_group<T>(width, [&](auto lanes, auto chunks) {
+  with_group<T>(max(a.features, a.value_dim), [&](auto lanes, auto chunks) {
     constexpr int kLanes = decltype(lanes)::value, kChunks = decltype(chunks)::value;
     if (a.rows * a.slices > 0) {
-      if constexpr (kTiledWidth < T >> 0) {
-        if (tiled) tiled_rows(args, stream);
+      if constexpr (kTiled<T>) {
+        if (a.tiles) tiled_rows(args, stream);
       }
-      if (!tiled) {
+      if (!a.tiles) {
         backward_rows_kernel<T, A, kLanes, kChunks>
             <<<blocks(a.rows * args.strands, kLanes), kThreads, 0, stream>>>(args);
       }
@@ -254,10 +248,10 @@ void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStre
       }
     }
     if (a.cols * a.slices > 0) {
-      if constexpr (kTiledWidth < T >> 0) {
-        if (tiled) tiled_columns(args, stream);
+      if constexpr (kTiled<T>) {
+        if (args.t_tiles) tiled_columns(args, stream);
       }
-      if (!tiled) {
+      if (!args.t_tiles) {
         backward_columns_kernel<T, A, kLanes, kChunks>
             <<<blocks(a.cols * a.slices, kLanes), kThreads, 0, stream>>>(args);
       }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <type_traits>
 
 // Attention over the entries of a CSR mask on the GPU: the twins of the kernels in sparse_attention_kernel.h, all
 // slices (b, h) in one launch. T is float, double, __nv_bfloat16 or __half, A its accumulation type. Widths are
@@ -26,6 +28,7 @@ template <class T, class A>
 struct AttentionArgs {
   const int64_t* offsets;
   const int32_t* columns;
+  const int32_t* tiles;  ///< of the rows, sparse/row_tiles.h; null where they are not known
   const A* values;
   const T* q;
   const T* k;
@@ -47,6 +50,7 @@ struct AttentionBackwardArgs {
   const int64_t* t_offsets;
   const int32_t* t_columns;
   const int64_t* t_index;
+  const int32_t* t_tiles;
   const T* grad_out;
   RowStrides grad_strides;
   T* grad_q;
@@ -61,6 +65,10 @@ struct AttentionBackwardArgs {
 /// The widest row a kernel takes, in values of T.
 template <class T>
 inline constexpr int64_t kMaxWidth = 4 * 32 * 16 / sizeof(T);
+
+/// Whether there are kernels over tiles.
+template <class T>
+inline constexpr bool kTiled = std::is_same_v<T, __nv_bfloat16>;
 
 template <class T, class A>
 void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream);

@@ -5,7 +5,9 @@
 #include "core/checks.h"
 
 // The two operators that do the work, with kernel attention and softmax as `softmax` = false and true. Where there is
-// nothing to return (row_max of kernel attention, scores that are not kept) there is a tensor [0].
+// nothing to return (row_max of kernel attention, scores that are not kept) there is a tensor [0]. `tiles` and
+// `t_tiles` are row_tiles of the pattern and its transpose: with them attention in bfloat16 runs on a GPU's tensor
+// cores.
 
 namespace topomask {
 
@@ -34,7 +36,8 @@ using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 Four forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& offsets,
                  const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index,
-                 bool softmax, double scale, double eps, bool keep_scores) {
+                 bool softmax, double scale, double eps, bool keep_scores, const std::optional<Tensor>&,
+                 const std::optional<Tensor>&) {
   const AttentionRule rule{softmax, scale, eps};
   const PatternTensors pattern =
       check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
@@ -46,7 +49,8 @@ Four forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 }
 
 Four forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, const Tensor&, const Tensor& columns,
-                  const Tensor&, const Tensor&, const Tensor&, bool softmax, double, double, bool keep_scores) {
+                  const Tensor&, const Tensor&, const Tensor&, bool softmax, double, double, bool keep_scores,
+                  const std::optional<Tensor>&, const std::optional<Tensor>&) {
   const auto options = q.options().dtype(accumulation_type(q.scalar_type()));
   const c10::SymInt batch = q.sym_size(0), heads = q.sym_size(1), rows = q.sym_size(2);
   const auto per_slice = [&](bool present, const c10::SymInt& count) {
@@ -59,7 +63,8 @@ Four forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&
 Four backward_cpu(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
                   const Tensor& offsets, const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns,
                   const Tensor& t_index, const Tensor&, const Tensor& row_max, const Tensor& denominator,
-                  const Tensor& scores, bool softmax, double scale, double eps, bool want_values) {
+                  const Tensor& scores, bool softmax, double scale, double eps, bool want_values,
+                  const std::optional<Tensor>&, const std::optional<Tensor>&) {
   const AttentionRule rule{softmax, scale, eps};
   const PatternTensors pattern =
       check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
@@ -78,7 +83,8 @@ Four backward_cpu(const Tensor& grad_out, const Tensor& q, const Tensor& k, cons
 
 Four backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
                    const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                   const Tensor&, const Tensor&, const Tensor&, bool, double, double, bool want_values) {
+                   const Tensor&, const Tensor&, const Tensor&, bool, double, double, bool want_values,
+                   const std::optional<Tensor>&, const std::optional<Tensor>&) {
   const auto like = [](const Tensor& t) { return at::empty_symint(t.sym_sizes(), t.options()); };
   return {like(q), like(k), like(v), want_values ? like(values) : at::empty({0, 0}, values.options())};
 }
@@ -88,12 +94,14 @@ Four backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor
 TORCH_LIBRARY_FRAGMENT(topomask, m) {
   m.def(
       "sparse_attention_forward(Tensor q, Tensor k, Tensor v, Tensor values, Tensor offsets, Tensor columns, "
-      "Tensor t_offsets, Tensor t_columns, Tensor t_index, bool softmax, float scale, float eps, bool keep_scores) "
+      "Tensor t_offsets, Tensor t_columns, Tensor t_index, bool softmax, float scale, float eps, bool keep_scores, "
+      "Tensor? tiles=None, Tensor? t_tiles=None) "
       "-> (Tensor out, Tensor row_max, Tensor denominator, Tensor scores)");
   m.def(
       "sparse_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor values, Tensor offsets, "
       "Tensor columns, Tensor t_offsets, Tensor t_columns, Tensor t_index, Tensor out, Tensor row_max, "
-      "Tensor denominator, Tensor scores, bool softmax, float scale, float eps, bool want_values) "
+      "Tensor denominator, Tensor scores, bool softmax, float scale, float eps, bool want_values, "
+      "Tensor? tiles=None, Tensor? t_tiles=None) "
       "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_values)");
 }
 

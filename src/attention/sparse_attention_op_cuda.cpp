@@ -12,6 +12,7 @@
 #include "core/cuda/dispatch.h"
 #include "core/cuda/long_rows.h"
 #include "core/cuda/strands.h"
+#include "sparse/row_tiles.h"
 
 // sparse_attention_forward and _backward on the GPU: checks, layout and launches. Scores are never kept; the backward
 // makes them again from rows it reads anyway.
@@ -27,13 +28,30 @@ cuda::RowStrides strides(const Tensor& rows) {
   return {rows.stride(0), rows.stride(1), rows.stride(2)};
 }
 
+/// The tiles of the rows of a pattern, checked; null where there are none, or none for these kernels.
+template <class T>
+const int32_t* tiles(const char* name, const std::optional<Tensor>& tensor, int64_t rows, const Tensor& q,
+                     const Tensor& v, int64_t entries) {
+  if (!tensor || !tensor->defined()) return nullptr;
+  const int64_t header = RowTiles::header(rows);
+  TORCH_CHECK(tensor->scalar_type() == at::kInt && tensor->dim() == 1 && tensor->is_contiguous() &&
+                  tensor->device() == q.device() && tensor->size(0) >= header &&
+                  (tensor->size(0) - header) % RowTiles::kChunkWords == 0,
+              "sparse_attention: ", name, " must be row_tiles of a pattern of ", rows, " rows on ", q.device(),
+              ", got ", describe(*tensor));
+  const bool fit = std::max(q.size(3), v.size(3)) <= RowTiles::kMaxWidth && entries <= UINT32_MAX;
+  return cuda::kTiled<T> && fit ? tensor->const_data_ptr<int32_t>() : nullptr;
+}
+
 /// The rule, sizes and inputs of a call; outputs are null.
 template <class T, class A>
 cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
-                                    const PatternTensors& pattern, const AttentionRule& rule) {
+                                    const PatternTensors& pattern, const AttentionRule& rule,
+                                    const std::optional<Tensor>& row_tiles) {
   cuda::AttentionArgs<T, A> args{};
   args.offsets = pattern.offsets.const_data_ptr<int64_t>();
   args.columns = pattern.columns.const_data_ptr<int32_t>();
+  args.tiles = tiles<T>("tiles", row_tiles, pattern.rows(), q, v, pattern.entries());
   args.values = values.const_data_ptr<A>();
   args.q = cuda::data<T>(q);
   args.k = cuda::data<T>(k);
@@ -59,7 +77,8 @@ cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tens
 
 Four forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& offsets,
                   const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns, const Tensor& t_index,
-                  bool softmax, double scale, double eps, bool) {
+                  bool softmax, double scale, double eps, bool, const std::optional<Tensor>& row_tiles,
+                  const std::optional<Tensor>&) {
   const AttentionRule rule{softmax, scale, eps};
   const PatternTensors pattern =
       check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
@@ -70,7 +89,7 @@ Four forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
   const Tensor denominator = at::empty({q.size(0), q.size(1), q.size(2)}, values.options());
   const Tensor row_max = softmax ? at::empty_like(denominator) : at::empty({0}, values.options());
   cuda::dispatch(q.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
-    auto args = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule);
+    auto args = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule, row_tiles);
     args.out = cuda::data<T>(out);
     args.row_max = softmax ? row_max.mutable_data_ptr<A>() : nullptr;
     args.denominator = denominator.mutable_data_ptr<A>();
@@ -83,7 +102,8 @@ Four forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
 Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
                    const Tensor& offsets, const Tensor& columns, const Tensor& t_offsets, const Tensor& t_columns,
                    const Tensor& t_index, const Tensor& out, const Tensor& row_max, const Tensor& denominator,
-                   const Tensor&, bool softmax, double scale, double eps, bool want_values) {
+                   const Tensor&, bool softmax, double scale, double eps, bool want_values,
+                   const std::optional<Tensor>& row_tiles, const std::optional<Tensor>& column_tiles) {
   const AttentionRule rule{softmax, scale, eps};
   const PatternTensors pattern =
       check_attention(q, k, v, values, offsets, columns, t_offsets, t_columns, t_index, rule);
@@ -101,13 +121,14 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
   const Tensor pairs = at::empty({slices, pattern.entries(), 2}, values.options());
   cuda::dispatch(q.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
     cuda::AttentionBackwardArgs<T, A> args{};
-    args.forward = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule);
+    args.forward = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule, row_tiles);
     args.forward.out = cuda::data<T>(out_rows);
     args.forward.row_max = softmax ? plain_max.mutable_data_ptr<A>() : nullptr;
     args.forward.denominator = plain_denominator.mutable_data_ptr<A>();
     args.t_offsets = pattern.t_offsets.const_data_ptr<int64_t>();
     args.t_columns = pattern.t_columns.const_data_ptr<int32_t>();
     args.t_index = pattern.t_index.const_data_ptr<int64_t>();
+    args.t_tiles = tiles<T>("t_tiles", column_tiles, pattern.cols(), q, v, pattern.entries());
     args.grad_out = cuda::data<T>(grad_rows);
     args.grad_strides = strides(grad_rows);
     args.grad_q = cuda::data<T>(grad_q);

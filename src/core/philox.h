@@ -2,13 +2,9 @@
 
 #include <cstdint>
 
-// Counter-based random numbers for host and device: plain functions, so that a loop over counters vectorises.
+#include "core/host_device.h"
 
-#ifdef __CUDACC__
-#define TOPOMASK_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define TOPOMASK_HOST_DEVICE __attribute__((always_inline)) inline
-#endif
+// Counter-based random numbers for host and device: plain functions, so that a loop over counters vectorises.
 
 namespace topomask {
 

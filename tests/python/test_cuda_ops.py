@@ -8,7 +8,7 @@ import unittest
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_ops import Case, differentiable_part, ops, outputs_of, pattern_tensors, product_arguments  # noqa: E402
+from test_ops import Case, differentiable_part, ops, outputs_of, pattern_tensors, product_arguments, tiles_of  # noqa: E402
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 
@@ -24,7 +24,7 @@ def cuda_calls(**options):
     case, tall = Case(**options), Case(rows=9, cols=5, value_heads=1, **options)
     long = Case(rows=70, cols=70, m=64, d=64, **options)
     wide = Case(rows=11, cols=11, m=130, d=201, **options)
-    longer = Case(rows=40, cols=300, m=100, d=72, **options)  # a full row has more entries than a round of a tile
+    longer = Case(rows=40, cols=300, m=100, d=72, **options)  # rows of several chunks, one of very many
     hub = Case(rows=2500, cols=2400, m=16, d=24, density=0.002, hub=True, **options)  # a long row and a long column
     for label, c in (
         ("", case),
@@ -36,8 +36,9 @@ def cuda_calls(**options):
     ):
         yield f"spmm {label}", ops.spmm, (c.values, c.x, *c.pattern)
         yield f"spmm_transposed {label}", ops.spmm_transposed, (c.values, c.y, *c.pattern)
-        yield f"sparse_attention {label}", ops.sparse_attention, (*product_arguments(c), 1e-6)
-        yield f"sparse_softmax_attention {label}", ops.sparse_softmax_attention, (*product_arguments(c), 0.5, 1e-6)
+        for with_tiles, tiles in (("", ()), ("tiles", tiles_of(c))):
+            yield f"sparse_attention {label} {with_tiles}", ops.sparse_attention, (*product_arguments(c), 1e-6, *tiles)
+            yield f"sparse_softmax_attention {label} {with_tiles}", ops.sparse_softmax_attention, (*product_arguments(c), 0.5, 1e-6, *tiles)
 
 
 def gradients(function, args):
@@ -94,6 +95,7 @@ class Cuda(unittest.TestCase):
             case = Case(rows=70, cols=70, m=64, d=64, dtype=dtype)  # two slices share each head of values
             for function, args in (
                 (ops.sparse_attention, (*product_arguments(case), 1e-6)),
+                (ops.sparse_attention, (*product_arguments(case), 1e-6, *tiles_of(case))),
                 (ops.spmm, (case.values, case.x, *case.pattern)),
             ):
                 args = to_cuda(args)
@@ -104,7 +106,12 @@ class Cuda(unittest.TestCase):
                         self.assertTrue(torch.equal(a, e))
 
     def test_a_captured_graph_replays_forward_and_backward(self):
-        case = (*product_arguments(Case(rows=70, cols=70, m=64, d=64, dtype=torch.float32)), 1e-6)
+        for dtype in (torch.float32, torch.bfloat16):
+            with self.subTest(dtype=dtype):
+                self.replay(Case(rows=70, cols=70, m=64, d=64, dtype=dtype))
+
+    def replay(self, inputs):
+        case = (*product_arguments(inputs), 1e-6, *tiles_of(inputs))
         expected, expected_grads = gradients(ops.sparse_attention, to_cuda(case))
         cotangent = torch.randn(expected[0].shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(expected[0])
         stream = torch.cuda.Stream()
@@ -125,7 +132,8 @@ class Cuda(unittest.TestCase):
     def test_rows_need_not_follow_one_another(self):
         for dtype in (torch.float32, torch.bfloat16):
             for m, d in ((64, 64), (24, 40), (5, 3)):
-                args = to_cuda((*product_arguments(Case(rows=70, cols=70, m=m, d=d, dtype=dtype)), 1e-6))
+                case = Case(rows=70, cols=70, m=m, d=d, dtype=dtype)
+                args = to_cuda((*product_arguments(case), 1e-6, *tiles_of(case)))
                 expected = gradients(ops.sparse_attention, args)
                 # [B, N, H, C] in memory, and heads beside one another in wider rows.
                 for apart in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
@@ -137,6 +145,20 @@ class Cuda(unittest.TestCase):
                     grads = torch.autograd.grad(outs, moved[:4], cotangents)
                     for a, e in zip((*outs, *grads), (*expected[0], *expected[1])):
                         self.assertTrue(torch.equal(a, e))
+
+    def test_tiles_are_those_of_the_cpu(self):
+        for rows, cols, density in ((70, 70, 0.4), (37, 900, 0.02), (2500, 2400, 0.002), (5, 3, 0.5), (33, 40, 0)):
+            case = Case(rows=rows, cols=cols, density=density, hub=True)
+            for offsets, columns in (case.pattern[:2], case.pattern[2:4]):
+                tiles = ops.row_tiles(offsets.cuda(), columns.cuda())
+                self.assertTrue(torch.equal(tiles.cpu(), ops.row_tiles(offsets, columns)))
+
+    def test_other_tiles_are_refused(self):
+        case = Case(rows=70, cols=70, dtype=torch.bfloat16)
+        args, (rows, columns) = to_cuda((*product_arguments(case), 1e-6)), to_cuda(tiles_of(case))
+        for wrong in (rows[:3], rows.float(), rows.cpu(), rows[:-1]):
+            with self.assertRaisesRegex((RuntimeError, ValueError), "tiles must be row_tiles of a pattern of 70 rows|same device|two devices"):
+                ops.sparse_attention(*args, wrong, columns)
 
     def test_rows_wider_than_a_group_holds_are_refused(self):
         args = to_cuda((*product_arguments(Case(d=257)), 1e-6))

@@ -69,6 +69,12 @@ def product_arguments(case):
     return (case.q, case.k, case.v, case.values, *case.pattern)
 
 
+def tiles_of(case):
+    """The tiles of the rows and of the columns of its pattern."""
+    offsets, columns, t_offsets, t_columns, _ = case.pattern
+    return ops.row_tiles(offsets, columns), ops.row_tiles(t_offsets, t_columns)
+
+
 def factored_arguments(left, right):
     return (left.q, right.q[..., : left.q.shape[-1]], left.y, left.values, *left.pattern, right.values, *right.pattern)
 
@@ -215,6 +221,46 @@ class Library(unittest.TestCase):
         kinds = [struct.unpack_from("<I", elf, start + i * size)[0] for i in range(count)]
         self.assertIn(0x6474E550, kinds)  # PT_GNU_EH_FRAME
 
+    def test_has_no_cpp_library_of_its_own(self):
+        """An error that one of them throws is not one that the other knows: Python would crash."""
+        self.assertIn(b"\0libstdc++.so.6\0", topomask.library_path().read_bytes())
+
+
+class Tiles(unittest.TestCase):
+    def entries(self, tiles, rows):
+        """(row, column) of every bit, in the order of each row."""
+        count = (rows + 15) // 16
+        starts, chunks = tiles[: count + 1].tolist(), tiles[(count + 4) // 4 * 4 :].view(-1, 24).tolist()
+        self.assertEqual((starts[0], starts[-1]), (0, len(chunks)))
+        for row in range(rows):
+            g, half = row % 16 % 8, row % 16 // 8
+            for chunk in chunks[starts[row // 16] : starts[row // 16 + 1]]:
+                for number in range(16):
+                    t, block, j = number // 4, number // 2 % 2, number % 2
+                    if chunk[16 + g] >> (16 * half + number) & 1:
+                        yield row, chunk[8 * block + 2 * t + j]
+
+    def test_hold_every_entry_in_its_order(self):
+        for rows, cols, density in ((37, 90, 0.3), (5, 3, 0.5), (16, 200, 0.9), (40, 40, 0.0), (33, 1, 0.7), (0, 5, 0.5)):
+            with self.subTest(rows=rows, cols=cols):
+                dense = torch.rand(rows, cols, generator=torch.Generator().manual_seed(rows)) < density
+                dense[3:4] = False
+                tiles = ops.row_tiles(*pattern_tensors(dense)[:2])
+                self.assertEqual(list(self.entries(tiles, rows)), [tuple(entry) for entry in dense.nonzero().tolist()])
+
+    def test_leave_long_rows_out(self):
+        dense = torch.zeros(100, 3000, dtype=torch.bool)
+        dense[:, 7], dense[2], dense[18] = True, True, True
+        found = list(self.entries(ops.row_tiles(*pattern_tensors(dense)[:2]), 100))
+        self.assertEqual(found, [(row, 7) for row in range(100) if row not in (2, 18)])
+
+    def test_change_nothing_on_the_cpu(self):
+        case = Case(dtype=torch.bfloat16)
+        for function, rule in ((ops.sparse_attention, (1e-6,)), (ops.sparse_softmax_attention, (0.5, 1e-6))):
+            with_tiles, without = (function(*product_arguments(case), *rule, *tiles) for tiles in (tiles_of(case), ()))
+            for a, e in zip(with_tiles, without):
+                self.assertTrue(torch.equal(a, e))
+
 
 class Walks(unittest.TestCase):
     def test_sampling_is_registered(self):
@@ -234,6 +280,7 @@ class Walks(unittest.TestCase):
     def test_opcheck_of_what_depends_on_data(self):
         offsets, columns, t_offsets, t_columns, _ = pattern_tensors(torch.rand(7, 5, generator=torch.Generator().manual_seed(2)) < 0.4)
         torch.library.opcheck(ops.product_pattern.default, (offsets, columns, t_offsets, t_columns, 7))
+        torch.library.opcheck(ops.row_tiles.default, (offsets, columns))
         torch.library.opcheck(ops.nearest_neighbours.default, (torch.rand(9, 3, dtype=torch.float64), 2))
 
     def test_sampling_and_features_compile_in_one_graph(self):

@@ -51,12 +51,31 @@ __device__ __forceinline__ float dot_of_two(uint32_t a, uint32_t b) {
   return static_cast<float>(x.x) * static_cast<float>(y.x) + static_cast<float>(x.y) * static_cast<float>(y.y);
 }
 
+/// Stays in a register: it would be made anew at every use, and the number of the block is slow to read.
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+  auto address = static_cast<uint32_t>(__cvta_generic_to_shared(p));
+  asm("" : "+r"(address));
+  return address;
 }
 
 __device__ __forceinline__ void store_shared(uint32_t address, uint32_t word) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
+/// Without a branch, which would cost more than the two stores.
+__device__ __forceinline__ void store_shared_if(bool wanted, uint32_t address, uint32_t word) {
+  asm volatile(
+      "{\n"
+      "  .reg .pred wanted;\n"
+      "  setp.ne.u32 wanted, %0, 0;\n"
+      "  @wanted st.shared.u32 [%1], %2;\n"
+      "}" ::"r"(static_cast<uint32_t>(wanted)),
+      "r"(address), "r"(word)
+      : "memory");
+}
+__device__ __forceinline__ uint32_t load_shared_word(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
 }
 __device__ __forceinline__ uint4 load_shared(uint32_t address) {
   uint4 words;
