@@ -66,17 +66,19 @@ TEST(Planner, ExplainsItself) {
   EXPECT_NE(causal.str().find("M has no factors"), std::string::npos);
 }
 
-TEST(Planner, PrefersWhatTheTensorCoresTakeOnAGpu) {
-  const auto route = [](int64_t side, int64_t hops) {
+TEST(Planner, KnowsWhatATensorCoreTakes) {
+  const auto route = [](int64_t side, int64_t hops, int64_t storage_size) {
     const MaskPtr mask = power_series_mask(Graph::grid({side, side}).normalised(0.9), at::ones({hops + 1}));
     Workload w = workload(side * side);
     w.gpu = true;
-    w.storage_size = 2;
-    w.slices = std::max<int64_t>(1, 100000 / w.nodes);
+    w.storage_size = storage_size;
+    w.slices = std::max<int64_t>(1, 400000 / w.nodes);
     return plan_attention(*mask, w, int64_t{1} << 36).route;
   };
-  EXPECT_EQ(route(16, 10), Route::dense);
-  EXPECT_EQ(route(128, 3), Route::sparse);
+  EXPECT_EQ(route(128, 3, 2), Route::sparse);
+  EXPECT_EQ(route(16, 4, 2), Route::sparse);  // 0.17 against 0.37 ms on an H200
+  EXPECT_EQ(route(16, 30, 2), Route::dense);  // a full mask
+  EXPECT_EQ(route(16, 10, 4), Route::dense);  // no tiles in float32
 }
 
 TEST(Planner, CountsTheWayBackWhereGradientsAreWanted) {
