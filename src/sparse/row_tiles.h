@@ -12,14 +12,11 @@
 namespace topomask {
 
 /// One int32 tensor: the number of the first chunk of each tile and the number of all chunks, padded to 16 bytes; then
-/// the chunks. Of a chunk, words
-/// -  0 to 15 are its columns, number 4t + 2b + j of them in word 8b + 2t + j: the thread of a warp that holds column
-///    2t + j of block b in a product on the tensor cores (multiply_add in core/cuda/tensor_core.cuh) thus has four
-///    columns that follow one another. Where the columns of a tile end, its last chunk names one of them again;
-/// - 16 to 23 are bits: row g of the tile in the lower half of word 16 + g, row g + 8 in the upper, bit c for an entry
-/// in
-///    column number c. Entries in the order of bits are in the order of the row.
-/// Long rows (core/cuda/long_rows.h) have no bits.
+/// the chunks. Words 0 to 15 of a chunk are its columns, number 4t + 2b + j of them in word 8b + 2t + j: the thread of
+/// a warp that holds column 2t + j of block b in a product on the tensor cores (core/cuda/tensor_core.cuh) thus has
+/// four that follow one another. The last chunk of a tile names its first column again where there are no more. Words
+/// 16 to 23 are bits: row g of the tile in the lower half of word 16 + g, row g + 8 in the upper, bit c for an entry in
+/// column number c; the bits of a row are in the order of its entries. Long rows (core/cuda/long_rows.h) have none.
 struct RowTiles {
   static constexpr int kRows = 16, kColumns = 16, kChunkWords = 24;
   static constexpr int kMaxWidth = 128;  ///< of the rows of nodes that kernels over tiles take
