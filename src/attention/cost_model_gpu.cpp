@@ -43,6 +43,7 @@ RouteEstimate estimate_sparse(double entries, const MaskCounts& counts, const Wo
   const auto slices = static_cast<double>(w.slices), heads = static_cast<double>(w.heads);
   const auto nodes = static_cast<double>(w.nodes), accumulated = static_cast<double>(w.element_size);
   const double row_bytes = static_cast<double>((w.features + w.value_dim) * w.storage_size);
+  // float16 has no kernels over tiles, but the same size: it is thought faster than it is.
   const bool tiled = w.storage_size == 2 && std::max(w.features, w.value_dim) <= RowTiles::kMaxWidth;
   const double gathered = entries * row_bytes / (tiled ? kTiled : kGathered);
   const double kernel = slices * (gathered + nodes * kRow * static_cast<double>(w.storage_size));

@@ -128,6 +128,15 @@ Three softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
 }
 
+/// The tiles of a pattern where the kernels ask for them.
+std::pair<std::optional<Tensor>, std::optional<Tensor>> tiles(const SparsePattern& pattern, const Tensor& q,
+                                                              const Tensor& v) {
+  const bool asked = q.is_cuda() && q.scalar_type() == at::kBFloat16 &&
+                     std::max(q.size(-1), v.size(-1)) <= RowTiles::kMaxWidth && pattern.device() == q.device();
+  if (!asked) return {};
+  return {pattern.tiles().rows, pattern.tiles().columns};
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(topomask, m) {
@@ -159,19 +168,6 @@ TORCH_LIBRARY_IMPL(topomask, AutocastCPU, m) {
 TORCH_LIBRARY_IMPL(topomask, AutocastCUDA, m) {
   m.impl("sparse_attention_forward", forward_autocast<c10::DispatchKey::AutocastCUDA, at::kCUDA>);
 }
-
-namespace {
-
-/// The tiles of a pattern where the kernels ask for them.
-std::pair<std::optional<Tensor>, std::optional<Tensor>> tiles(const SparsePattern& pattern, const Tensor& q,
-                                                              const Tensor& v) {
-  const bool asked = q.is_cuda() && q.scalar_type() == at::kBFloat16 &&
-                     std::max(q.size(-1), v.size(-1)) <= RowTiles::kMaxWidth && pattern.device() == q.device();
-  if (!asked) return {};
-  return {pattern.tiles().rows, pattern.tiles().columns};
-}
-
-}  // namespace
 
 Two sparse_attention(const Tensor& q, const Tensor& k, const Tensor& v, const SparseMatrix& matrix, double eps) {
   const SparsePattern& pattern = *matrix.pattern;

@@ -49,8 +49,9 @@ struct Tiled {
 /// Nothing to read before a value.
 struct NoKey {};
 
-template <class T, int kWidth, bool kSoftmax, class Tuned = Tiled<kWidth>>
-__global__ void __launch_bounds__(32, Tuned::kForwardBlocks) tiled_forward_kernel(const AttentionArgs<T, float> a) {
+template <class T, int kWidth, bool kSoftmax>
+__global__ void __launch_bounds__(32, Tiled<kWidth>::kForwardBlocks)
+    tiled_forward_kernel(const AttentionArgs<T, float> a) {
   using Tile = RowTile<T, kWidth>;
   using Rows = typename Tile::Rows;
   __shared__ typename Tile::Memory memory;
@@ -118,8 +119,9 @@ __global__ void __launch_bounds__(32, Tuned::kForwardBlocks) tiled_forward_kerne
 }
 
 /// The pass over rows, as in sparse_attention.cuh.
-template <class T, int kWidth, bool kSoftmax, class Tuned = Tiled<kWidth>>
-__global__ void __launch_bounds__(32, Tuned::kRowsBlocks) tiled_rows_kernel(const AttentionBackwardArgs<T, float> b) {
+template <class T, int kWidth, bool kSoftmax>
+__global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
+    tiled_rows_kernel(const AttentionBackwardArgs<T, float> b) {
   using Tile = RowTile<T, kWidth>;
   using Rows = typename Tile::Rows;
   __shared__ typename Tile::Memory memory;
@@ -129,6 +131,7 @@ __global__ void __launch_bounds__(32, Tuned::kRowsBlocks) tiled_rows_kernel(cons
   const Tile tile(memory, {a.offsets, a.tiles, a.rows, a.longest_short_row}, strand.tile);
   const float* values = kept(a.values + strand.value_head * a.entries + tile.first_entry);
   const bool wants_values = b.grad_values != nullptr;
+  // Not read or written where they are not wanted; a choice here would make every access a generic one.
   float* grad_values = kept(b.grad_values + strand.slice * a.entries + tile.first_entry);
   for (int64_t slice = strand.slice; slice < a.slices; slice += b.strands) {
     const int64_t first_node = slice * a.rows;
@@ -196,8 +199,8 @@ __global__ void __launch_bounds__(32, Tuned::kRowsBlocks) tiled_rows_kernel(cons
 }
 
 /// The pass over columns, as in sparse_attention.cuh.
-template <class T, int kWidth, class Tuned = Tiled<kWidth>>
-__global__ void __launch_bounds__(32, Tuned::kColumnsBlocks)
+template <class T, int kWidth>
+__global__ void __launch_bounds__(32, Tiled<kWidth>::kColumnsBlocks)
     tiled_columns_kernel(const AttentionBackwardArgs<T, float> b) {
   using Tile = RowTile<T, kWidth>;
   using Rows = typename Tile::Rows;

@@ -72,6 +72,16 @@ class Cuda(unittest.TestCase):
                     for a, e in zip(actual + actual_grads, expected + expected_grads):
                         self.assert_close(a, e, tolerance)
 
+    def test_values_need_no_gradient(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            case = Case(rows=70, cols=70, m=64, d=64, dtype=dtype)
+            args = to_cuda((*product_arguments(case), 1e-6, *tiles_of(case)))
+            _, expected = gradients(ops.sparse_attention, args)
+            _, actual = gradients(ops.sparse_attention, (*args[:3], args[3].detach(), *args[4:]))
+            self.assertEqual(len(actual), 3)
+            for a, e in zip(actual, expected):
+                self.assertTrue(torch.equal(a, e))
+
     def test_gradcheck_in_double(self):
         case = Case()
         for function, args in (

@@ -61,7 +61,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) {
 __device__ __forceinline__ void store_shared(uint32_t address, uint32_t word) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
 }
-/// Without a branch, which would cost more than the two stores.
+/// Without a branch, which would cost more than the store.
 __device__ __forceinline__ void store_shared_if(bool wanted, uint32_t address, uint32_t word) {
   asm volatile(
       "{\n"
