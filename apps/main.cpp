@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "config_arguments.h"
+#include "core/nearest_name.h"
 #include "topomask/version.h"
 
 namespace topomask::apps {
@@ -41,8 +42,8 @@ void check_command(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   const std::string given = argv[1];
   if (std::find(names.begin(), names.end(), given) != names.end()) return;
-  const std::string nearest = nearest_name(given, names);
-  throw UsageError("there is no command '" + given + "'" + (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+  const auto nearest = nearest_name(given, names);
+  throw UsageError("there is no command '" + given + "'" + (nearest ? "; did you mean " + *nearest + "?" : ""));
 }
 
 int run(int argc, char** argv) {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "command.h"
-#include "topomask/config.h"
+#include "core/nearest_name.h"
 #include "topomask/topomask.h"
 
 namespace topomask::apps {
@@ -190,9 +190,8 @@ void MaskArguments::add_to(CLI::App& command, const std::string& default_kind) {
 NamedMask MaskArguments::make(const NamedGraph& graph) const {
   const auto maker = kKinds.find(kind_);
   if (maker == kKinds.end()) {
-    const std::string nearest = nearest_name(kind_, kind_names());
-    throw UsageError("--kind: unknown kind '" + kind_ + "'" +
-                     (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+    const auto nearest = nearest_name(kind_, kind_names());
+    throw UsageError("--kind: unknown kind '" + kind_ + "'" + (nearest ? "; did you mean " + *nearest + "?" : ""));
   }
   WalkOptions walks = walks_.make();
   at::Tensor f = as_float(function_.make());

@@ -63,9 +63,6 @@ std::string write_options(const std::vector<OptionField>& fields);
 std::string option_text(const OptionField& field);  ///< its value as JSON
 const char* option_type(const OptionField& field);  ///< "integer", "number", …
 
-/// The known name that is fewest edits away from `name`; empty where there is none.
-std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
-
 /// The configuration of a run from a JSON file; keys it does not name keep their defaults. "preset" inside "model" is
 /// the name of a size, which the other keys of "model" change.
 RunConfig read_config(const std::string& path);

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "core/nearest_name.h"
 #include "topomask/config.h"
 
 namespace topomask {
@@ -22,9 +23,9 @@ const OptionField& find_field(const std::vector<OptionField>& fields, const std:
     if (field.key == key) return field;
     known.push_back(field.key);
   }
-  const std::string nearest = nearest_name(key, known);
-  C10_THROW_ERROR(Error, c10::str(origin, "unknown key '", key, "'",
-                                  nearest.empty() ? "" : c10::str("; did you mean '", nearest, "'?")));
+  const auto nearest = nearest_name(key, known);
+  C10_THROW_ERROR(
+      Error, c10::str(origin, "unknown key '", key, "'", nearest ? c10::str("; did you mean '", *nearest, "'?") : ""));
 }
 
 /// Whether the number is one of T, whole and in range.
