@@ -64,7 +64,8 @@ std::string option_text(const OptionField& field);  ///< its value as JSON
 const char* option_type(const OptionField& field);  ///< "integer", "number", …
 
 /// The configuration of a run from a JSON file; keys it does not name keep their defaults. "preset" inside "model" is
-/// the name of a size, which the other keys of "model" change.
+/// the name of a size, which the other keys of "model" change. Values out of range are refused by RunConfig::check, in
+/// `override_config` too; what depends on several keys, or on the data, is checked when the model is made.
 RunConfig read_config(const std::string& path);
 RunConfig parse_config(const std::string& json, const std::string& origin);
 std::string to_json(const RunConfig& config);

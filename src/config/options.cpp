@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-#include "core/nearest_name.h"
+#include "config/nearest_key.h"
 #include "topomask/config.h"
 
 namespace topomask {
@@ -16,6 +16,13 @@ using Json = nlohmann::ordered_json;
   C10_THROW_ERROR(Error, c10::str(origin, field.key, " must be ", option_type(field), ", got ", got));
 }
 
+[[noreturn]] void refuse_unknown(const std::string& key, const std::vector<std::string>& known,
+                                 const std::string& origin) {
+  const auto nearest = nearest_key(key, known);
+  C10_THROW_ERROR(
+      Error, c10::str(origin, "unknown key '", key, "'", nearest ? c10::str("; did you mean '", *nearest, "'?") : ""));
+}
+
 const OptionField& find_field(const std::vector<OptionField>& fields, const std::string& key,
                               const std::string& origin) {
   std::vector<std::string> known;
@@ -23,9 +30,28 @@ const OptionField& find_field(const std::vector<OptionField>& fields, const std:
     if (field.key == key) return field;
     known.push_back(field.key);
   }
-  const auto nearest = nearest_name(key, known);
-  C10_THROW_ERROR(
-      Error, c10::str(origin, "unknown key '", key, "'", nearest ? c10::str("; did you mean '", *nearest, "'?") : ""));
+  refuse_unknown(key, known, origin);
+}
+
+/// The keys that objects stand behind: model, train, …
+std::vector<std::string> section_keys(const std::vector<OptionField>& fields) {
+  std::vector<std::string> sections;
+  for (const OptionField& field : fields) {
+    for (size_t dot = field.key.find('.'); dot != std::string::npos; dot = field.key.find('.', dot + 1)) {
+      const std::string section = field.key.substr(0, dot);
+      if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
+    }
+  }
+  return sections;
+}
+
+/// Where a text that a parser has quoted stands, such as " at line 3"; nothing where it cannot be found.
+std::string line_of(const std::string& json, const std::string& message) {
+  const size_t begin = message.find('\'') + 1, end = message.rfind('\'');
+  if (begin == 0 || end <= begin) return "";
+  const size_t place = json.find(message.substr(begin, end - begin));
+  if (place == std::string::npos) return "";
+  return " at line " + std::to_string(1 + std::count(json.begin(), json.begin() + static_cast<int64_t>(place), '\n'));
 }
 
 /// Whether the number is one of T, whole and in range.
@@ -79,6 +105,8 @@ void read_object(const std::vector<OptionField>& fields, const Json& object, con
       read_object(fields, value, key + ".", origin);
       continue;
     }
+    const std::vector<std::string> sections = section_keys(fields);
+    if (value.is_object() && nearest_key(key, sections)) refuse_unknown(key, sections, origin);
     const OptionField& field = find_field(fields, key, origin);
     if (!assign(field.value, value)) refuse(origin, field, value.dump());
   }
@@ -115,6 +143,10 @@ void read_options(const std::vector<OptionField>& fields, const std::string& jso
   } catch (const Json::parse_error& error) {
     const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     C10_THROW_ERROR(Error, c10::str(origin, "not JSON: ", text.substr(text.find("] ") + 2)));
+  } catch (const Json::out_of_range& error) {  // "[json.exception.out_of_range.406] number overflow parsing '1e999'"
+    const std::string text = error.what();
+    C10_THROW_ERROR(Error, c10::str(origin, "a number is out of the range of float64", line_of(json, text), ": ",
+                                    text.substr(text.find("] ") + 2)));
   }
   TORCH_CHECK(object.is_object(), origin, "expected an object in braces, got ", object.type_name());
   read_object(fields, object, "", origin);
@@ -144,7 +176,7 @@ std::string option_text(const OptionField& field) {
 
 const char* option_type(const OptionField& field) {
   constexpr const char* kNames[] = {"true or false", "an integer", "an integer that is not negative",
-                                    "a number",      "a text",     "a list of numbers"};
+                                    "a number",      "a string",   "a list of numbers"};
   return kNames[field.value.index()];
 }
 

@@ -30,12 +30,13 @@ RunConfig parse_config(const std::string& json, const std::string& origin) {
   if (object.is_object() && object.contains("model") && object["model"].is_object() &&
       object["model"].contains("preset")) {
     const auto preset = object["model"]["preset"];
-    TORCH_CHECK(preset.is_string(), origin, kPreset, " must be a text, got ", preset.dump());
+    TORCH_CHECK(preset.is_string(), origin, kPreset, " must be a string, got ", preset.dump());
     apply_preset(config, preset.get<std::string>());
     object["model"].erase("preset");
     text = object.dump();
   }
   read_options(option_fields(config), text, origin);
+  config.check(origin);
   return config;
 }
 
@@ -56,6 +57,7 @@ void override_config(RunConfig& config, const std::string& key, const std::strin
     apply_preset(config, value);
   } else {
     set_option(option_fields(config), key, value);
+    config.check("");
   }
 }
 

@@ -54,6 +54,7 @@ ImageBatch ImageDataset::batch(at::IntArrayRef indices) const {
 }
 
 DatasetPtr subset(DatasetPtr dataset, std::vector<int64_t> indices) {
+  TORCH_CHECK(dataset != nullptr, "subset: dataset must be given, got none");
   for (const int64_t index : indices) {
     TORCH_CHECK(index >= 0 && index < dataset->size(), "subset: index must be in [0, ", dataset->size(), ") for ",
                 dataset->name(), ", got ", index);
@@ -64,9 +65,10 @@ DatasetPtr subset(DatasetPtr dataset, std::vector<int64_t> indices) {
 }
 
 DatasetPtr memory_dataset(std::string name, at::Tensor images, at::Tensor labels, std::vector<std::string> classes) {
-  TORCH_CHECK(images.scalar_type() == at::kByte && images.dim() == 4 && images.is_cpu(),
+  TORCH_CHECK(images.defined() && images.scalar_type() == at::kByte && images.dim() == 4 && images.is_cpu(),
               "memory_dataset: images must be uint8 [N, C, H, W] on the CPU, got ", describe(images));
-  TORCH_CHECK(labels.scalar_type() == at::kLong && labels.dim() == 1 && labels.size(0) == images.size(0),
+  TORCH_CHECK(labels.defined() && labels.scalar_type() == at::kLong && labels.dim() == 1 && labels.is_cpu() &&
+                  labels.size(0) == images.size(0),
               "memory_dataset: labels must be int64 [", images.size(0), "], got ", describe(labels));
   if (labels.numel() > 0) {
     const auto low = labels.min().item<int64_t>(), high = labels.max().item<int64_t>();

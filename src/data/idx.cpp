@@ -46,6 +46,9 @@ at::Tensor read_idx(const std::filesystem::path& path, int64_t dimensions) {
     }
     bytes *= shape.back();
   }
+  if (bytes == 0 && shape[0] > 0) {
+    io::fail(source.origin(), "its header promises ", shape[0], " images without a pixel: ", at::IntArrayRef(shape));
+  }
   if (!source.can_hold(bytes)) {
     io::fail(source.origin(), "its header promises ", bytes, " bytes, more than the file can hold");
   }

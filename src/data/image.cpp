@@ -9,6 +9,7 @@
 namespace topomask {
 
 at::Tensor read_image(const std::string& path, int64_t smallest_side) {
+  TORCH_CHECK(smallest_side >= 0, "read_image: smallest_side must be >= 0, got ", smallest_side);
   std::array<unsigned char, 4> start{};
   {
     io::InputFile file({"read_image", path});
@@ -27,9 +28,11 @@ at::Tensor read_image(const std::string& path, int64_t smallest_side) {
 }
 
 at::Tensor resize_image(const at::Tensor& image, int64_t size) {
-  TORCH_CHECK(image.dim() == 3 && image.numel() > 0, "resize_image: image must be [C, H, W] and not empty, got ",
-              describe(image));
+  TORCH_CHECK(image.defined() && image.dim() == 3 && image.numel() > 0,
+              "resize_image: image must be [C, H, W] and not empty, got ", describe(image));
   TORCH_CHECK(size > 0, "resize_image: size must be positive, got ", size);
+  constexpr int64_t kMostSide = 65536;
+  TORCH_CHECK(size <= kMostSide, "resize_image: size must be at most ", kMostSide, ", got ", size);
   const int64_t height = image.size(1), width = image.size(2), shorter = std::min(height, width);
   const auto scaled = [&](int64_t side) { return std::max(size, (side * size + shorter / 2) / shorter); };
   at::Tensor resized = image.unsqueeze(0);
@@ -39,7 +42,7 @@ at::Tensor resize_image(const at::Tensor& image, int64_t size) {
 }
 
 at::Tensor colour_map(const at::Tensor& values) {
-  TORCH_CHECK(values.dim() == 2, "colour_map: values must be [H, W], got ", describe(values));
+  TORCH_CHECK(values.defined() && values.dim() == 2, "colour_map: values must be [H, W], got ", describe(values));
   // Dark violet over teal to yellow, rising evenly in brightness.
   const at::Tensor stops =
       at::tensor({28., 5., 60., 60., 60., 135., 35., 135., 140., 95., 200., 95., 250., 230., 40.}, at::kDouble)
@@ -53,6 +56,13 @@ at::Tensor colour_map(const at::Tensor& values) {
 
 at::Tensor panels(const std::vector<at::Tensor>& images, int64_t across, int64_t scale) {
   TORCH_CHECK(!images.empty() && across > 0 && scale > 0, "panels: images, across and scale must not be empty or zero");
+  for (const at::Tensor& image : images) {
+    TORCH_CHECK(image.defined() && image.scalar_type() == at::kByte && image.dim() == 3,
+                "panels: images must be uint8 [3, H, W], got ", describe(image));
+  }
+  checked_product("panels", "the pixels, scale x scale x pixels of the images,",
+                  {std::ssize(images), images[0].size(1) + 2, images[0].size(2) + 2, scale, scale},
+                  kLargestImagePixels);
   const int64_t rows = images[0].size(1), cols = images[0].size(2), gap = 2 * scale;
   across = std::min(across, static_cast<int64_t>(images.size()));
   const int64_t down = (static_cast<int64_t>(images.size()) + across - 1) / across;

@@ -61,8 +61,6 @@ fs::path test_folder(const fs::path& root) {
 }  // namespace
 
 DatasetPtr open_image_folder(const DataOptions& options, bool test) {
-  TORCH_CHECK(options.image_size > 0 && options.image_size <= 4096,
-              "open_dataset: data.image_size must be from 1 to 4096, got ", options.image_size);
   const fs::path root = options.path, train = root / "train", half = test ? test_folder(root) : train;
   for (const fs::path& folder : {train, half}) {
     TORCH_CHECK(fs::is_directory(folder), "open_dataset: ", folder.string(),

@@ -163,9 +163,12 @@ Loader::Loader(DatasetPtr dataset, const LoaderOptions& options) : source_(std::
   TORCH_CHECK(dataset->size() < int64_t{1} << 32, "Loader: a data set must have fewer than 2^32 images, got ",
               dataset->size());
   TORCH_CHECK(options.batch_size > 0, "Loader: batch_size must be positive, got ", options.batch_size);
+  TORCH_CHECK(options.batch_size <= int64_t{1} << 32, "Loader: batch_size must be at most 2^32, got ",
+              options.batch_size);
   TORCH_CHECK(options.workers >= 0 && options.workers <= 1024, "Loader: workers must be from 0 to 1024, got ",
               options.workers);
   TORCH_CHECK(options.prefetch >= 0, "Loader: prefetch must not be negative, got ", options.prefetch);
+  TORCH_CHECK(options.prefetch <= 65536, "Loader: prefetch must be at most 65536, got ", options.prefetch);
   const auto [channels, height, width] = dataset->image_shape();
   TORCH_CHECK(options.crop_padding >= 0 && options.crop_padding < std::min(height, width),
               "Loader: crop_padding must be from 0 to less than the side of an image, ", std::min(height, width),

@@ -17,18 +17,15 @@ const std::map<std::string, Opener> kOpeners{{"idx", open_idx},
 }  // namespace
 
 DatasetPtr open_dataset(const DataOptions& options, Split split) {
+  options.check();
   const auto opener = kOpeners.find(options.kind);
-  TORCH_CHECK(opener != kOpeners.end(),
-              "open_dataset: data.kind must be idx, cifar10, cifar100, image_folder or synthetic, got '", options.kind,
-              "'");
+  TORCH_INTERNAL_ASSERT(opener != kOpeners.end());
   TORCH_CHECK(options.kind == "synthetic" || std::filesystem::is_directory(options.path),
               "open_dataset: data.path must be a folder that holds ", options.kind, " files, got '", options.path, "'");
   DatasetPtr all = opener->second(options, split == Split::test);
   if (split == Split::test) return all;
-  TORCH_CHECK(options.validation >= 0 && options.validation <= all->size(),
-              "open_dataset: data.validation must be from 0 to ", all->size(), ", the size of the training set, got ",
-              options.validation);
-  TORCH_CHECK(options.limit >= 0, "open_dataset: data.limit must not be negative, got ", options.limit);
+  TORCH_CHECK(options.validation <= all->size(), "open_dataset: data.validation must be from 0 to ", all->size(),
+              ", the size of the training set, got ", options.validation);
   const std::vector<int64_t> order = random_order(all->size(), options.split_seed, 0, DrawFor::split);
   const auto middle = order.begin() + options.validation;
   if (split == Split::validation) return subset(all, {order.begin(), middle});

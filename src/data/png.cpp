@@ -29,7 +29,8 @@ at::Tensor decode_png(const std::string& path) {
 }
 
 std::string encode_png(const at::Tensor& image) {
-  TORCH_CHECK(image.scalar_type() == at::kByte && image.dim() == 3 && image.size(0) == 3 && image.numel() > 0,
+  TORCH_CHECK(image.defined() && image.scalar_type() == at::kByte && image.dim() == 3 && image.size(0) == 3 &&
+                  image.numel() > 0,
               "encode_png: image must be uint8 [3, H, W] and not empty, got ", describe(image));
   const at::Tensor pixels = image.permute({1, 2, 0}).contiguous();
   png_image header{};

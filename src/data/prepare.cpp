@@ -54,17 +54,29 @@ double cut_and_paste(at::Tensor& images, const at::Tensor& order, double weight,
 }
 
 void check(const ImageBatch& batch, const AugmentOptions& options) {
-  TORCH_CHECK(batch.images.scalar_type() == at::kByte && batch.images.dim() == 4,
+  TORCH_CHECK(batch.images.defined() && batch.images.scalar_type() == at::kByte && batch.images.dim() == 4,
               "prepare: images must be uint8 [B, C, H, W], got ", describe(batch.images));
   const auto channels = static_cast<size_t>(batch.images.size(1));
   TORCH_CHECK(options.mean.size() == channels && options.standard_deviation.size() == channels,
               "prepare: mean and standard_deviation must have one value for each of ", channels, " channels, got ",
               options.mean.size(), " and ", options.standard_deviation.size());
+  for (const double mean : options.mean) check_finite("prepare", "mean", mean);
   for (const double deviation : options.standard_deviation) {
     TORCH_CHECK(deviation > 0, "prepare: standard_deviation must be positive, got ", deviation);
+    check_finite("prepare", "standard_deviation", deviation);
   }
   TORCH_CHECK(options.mixup >= 0 && options.cutmix >= 0, "prepare: mixup and cutmix must not be negative, got ",
               options.mixup, " and ", options.cutmix);
+  check_finite("prepare", "mixup", options.mixup);
+  check_finite("prepare", "cutmix", options.cutmix);
+  TORCH_CHECK(batch.labels.defined() && batch.labels.scalar_type() == at::kLong && batch.labels.dim() == 1 &&
+                  batch.labels.size(0) == batch.images.size(0),
+              "prepare: labels must be int64 [", batch.images.size(0), "], got ", describe(batch.labels));
+  const bool mixes = options.mixup > 0 || options.cutmix > 0;
+  if (!mixes || batch.labels.numel() == 0 || !batch.labels.is_cpu()) return;
+  const int64_t low = batch.labels.min().item<int64_t>(), high = batch.labels.max().item<int64_t>();
+  TORCH_CHECK(low >= 0 && high < options.classes, "prepare: labels must be in [0, ", options.classes,
+              "), the classes of the options, got ", low < 0 ? low : high);
 }
 
 }  // namespace
@@ -86,6 +98,7 @@ AugmentOptions without_mixing(AugmentOptions options) {
 TrainBatch prepare(const ImageBatch& batch, const AugmentOptions& options, at::Device device, uint64_t seed,
                    int64_t step) {
   check(batch, options);
+  TORCH_CHECK(step >= 0, "prepare: step must be >= 0, got ", step);
   const auto per_channel = [&](const std::vector<double>& values) {
     return at::tensor(values, at::kDouble).mul_(255).to(device, at::kFloat).view({1, -1, 1, 1});
   };

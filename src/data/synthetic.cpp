@@ -84,8 +84,6 @@ DatasetPtr open_synthetic(const DataOptions& options, bool test) {
   TORCH_CHECK(options.image_size >= 4 * kCell && options.image_size <= 4096 && options.image_size % kCell == 0,
               "open_dataset: data.image_size of synthetic must be a multiple of 4 from 16 to 4096, got ",
               options.image_size);
-  TORCH_CHECK(count >= 0, "open_dataset: data.synthetic_", test ? "test" : "train", " must not be negative, got ",
-              count);
   return std::make_shared<Synthetic>(
       DatasetInfo{"synthetic", count, kClasses, {1, options.image_size, options.image_size}}, options.split_seed, test);
 }

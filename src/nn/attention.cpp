@@ -40,13 +40,25 @@ at::Tensor SoftmaxAttention::forward(const at::Tensor& q, const at::Tensor& k, c
   return at::scaled_dot_product_attention(q, k, v, added->dense().to(q.scalar_type()));
 }
 
+namespace {
+
+/// Before the first layer is made of it.
+int64_t checked_heads(int64_t width, int64_t heads, const std::shared_ptr<AttentionVariant>& variant) {
+  constexpr int64_t kMostWidth = int64_t{1} << 24;
+  TORCH_CHECK(width >= 1 && width <= kMostWidth, "MultiheadAttention: width must be from 1 to ", kMostWidth, ", got ",
+              width);
+  TORCH_CHECK(heads >= 1 && width % heads == 0, "MultiheadAttention: heads must divide width ", width, ", got ", heads);
+  TORCH_CHECK(variant != nullptr, "MultiheadAttention: variant must be given, got none");
+  return heads;
+}
+
+}  // namespace
+
 MultiheadAttention::MultiheadAttention(int64_t width, int64_t heads, std::shared_ptr<AttentionVariant> variant)
-    : heads_(heads),
+    : heads_(checked_heads(width, heads, variant)),
       qkv_(register_module("qkv", torch::nn::Linear(width, 3 * width))),
       projection_(register_module("projection", torch::nn::Linear(width, width))),
-      variant_(register_module("variant", std::move(variant))) {
-  TORCH_CHECK(heads >= 1 && width % heads == 0, "MultiheadAttention: heads must divide width ", width, ", got ", heads);
-}
+      variant_(register_module("variant", std::move(variant))) {}
 
 std::vector<at::Tensor> MultiheadAttention::split(const at::Tensor& x) {
   const at::Tensor heads = topomask::forward(qkv_, x).unflatten(-1, {3, heads_, x.size(-1) / heads_});

@@ -10,11 +10,18 @@ torch::nn::LayerNorm layer_norm(int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
 }
 
+double checked_dropout(int64_t hidden, double dropout, const std::shared_ptr<MultiheadAttention>& attention) {
+  TORCH_CHECK(hidden >= 1, "TransformerBlock: hidden must be >= 1, got ", hidden);
+  TORCH_CHECK(dropout >= 0 && dropout < 1, "TransformerBlock: dropout must be in [0, 1), got ", dropout);
+  TORCH_CHECK(attention != nullptr, "TransformerBlock: attention must be given, got none");
+  return dropout;
+}
+
 }  // namespace
 
 TransformerBlock::TransformerBlock(int64_t width, int64_t hidden, double dropout,
                                    std::shared_ptr<MultiheadAttention> attention)
-    : dropout_(dropout),
+    : dropout_(checked_dropout(hidden, dropout, attention)),
       attention_norm_(register_module("attention_norm", layer_norm(width))),
       perceptron_norm_(register_module("perceptron_norm", layer_norm(width))),
       attention_(register_module("attention", std::move(attention))),

@@ -22,6 +22,7 @@ MaskPtr MaskSource::mask() {
 
 GivenMask::GivenMask(MaskPtr mask, int64_t global_tokens) : MaskSource(global_tokens), mask_(std::move(mask)) {
   TORCH_CHECK(mask_ != nullptr, "GivenMask: mask must be given, got none");
+  TORCH_CHECK(global_tokens >= 0, "GivenMask: global_tokens must be >= 0, got ", global_tokens);
   const auto learnt = mask_->parameters();
   for (size_t p = 0; p < learnt.size(); ++p) {
     if (learnt[p].is_leaf() && learnt[p].requires_grad()) register_parameter(std::to_string(p), learnt[p]);

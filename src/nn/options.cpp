@@ -5,6 +5,9 @@
 
 #include <map>
 
+#include "core/option_checks.h"
+#include "topomask/nn/variants.h"
+
 namespace topomask {
 namespace {
 
@@ -30,6 +33,43 @@ ViTOptions ViTOptions::preset(const std::string& name) {
   options.heads = found->second.heads;
   options.patch_size = found->second.patch_size;
   return options;
+}
+
+void ViTOptions::check(const std::string& origin) const {
+  const OptionChecks check(origin);
+  constexpr int64_t kMostSide = 65536, kMostWidth = int64_t{1} << 24;
+  check.at_least("image_size", image_size, 0);
+  check.at_least("channels", channels, 0);
+  check.at_least("classes", classes, 0);
+  check.at_least("patch_size", patch_size, 1);
+  check.at_least("width", width, 1);
+  check.at_least("depth", depth, 0);
+  check.at_least("heads", heads, 1);
+  check.that(image_size <= kMostSide, "image_size", "at most ", kMostSide, ", got ", image_size);
+  check.that(patch_size <= kMostSide, "patch_size", "at most ", kMostSide, ", got ", patch_size);
+  check.that(channels <= kMostWidth, "channels", "at most ", kMostWidth, ", got ", channels);
+  check.that(classes <= kMostWidth, "classes", "at most ", kMostWidth, ", got ", classes);
+  check.that(width <= kMostWidth, "width", "at most ", kMostWidth, ", got ", width);
+  check.that(depth <= 65536, "depth", "at most 65536, got ", depth);
+  check.positive("mlp_ratio", mlp_ratio);
+  check.that(mlp_ratio * static_cast<double>(width) <= static_cast<double>(kMostWidth), "mlp_ratio", "at most ",
+             kMostWidth, " hidden features for a width of ", width, ", got ", mlp_ratio);
+  check.fraction("dropout", dropout);
+  check.one_of("variant", variant, variant_names());
+  check.one_of("features", features, {"relu", "elu1", "favor"});
+  check.not_negative("feature_offset", feature_offset);
+  check.at_least("favor_features", favor_features, 0);
+  check.at_least("walkers", walkers, 1);
+  check.that(walkers <= INT32_MAX, "walkers", "at most 2^31-1, got ", walkers);
+  check.that(halting_probability > 0 && halting_probability < 1, "halting_probability", "in (0, 1), got ",
+             halting_probability);
+  check.at_least("hops", hops, 0);
+  check.that(hops <= 32767, "hops", "at most 32767, got ", hops);
+  check.one_of("sampler", sampler, {"iid", "antithetic", "repelling", "antithetic_repelling"});
+  check.finite("edge_scale", edge_scale);
+  check.not_negative("decay", decay);
+  check.not_negative("diffusion_time", diffusion_time);
+  check.at_least("rank", rank, 0);
 }
 
 std::vector<std::string> preset_names() {

@@ -16,19 +16,17 @@ ViTOptions checked(const ViTOptions& o) {
   const auto positive = [](const char* name, int64_t value) {
     TORCH_CHECK(value >= 1, "ViT: ", name, " must be >= 1, got ", value);
   };
+  o.check();
   positive("image_size", o.image_size);
   positive("channels", o.channels);
   positive("classes", o.classes);
-  positive("patch_size", o.patch_size);
-  positive("width", o.width);
-  positive("heads", o.heads);
-  TORCH_CHECK(o.depth >= 0, "ViT: depth must be >= 0, got ", o.depth);
   TORCH_CHECK(o.image_size % o.patch_size == 0, "ViT: patch_size must divide image_size ", o.image_size, ", got ",
               o.patch_size);
   TORCH_CHECK(o.width % o.heads == 0, "ViT: heads must divide width ", o.width, ", got ", o.heads);
-  TORCH_CHECK(o.mlp_ratio > 0, "ViT: mlp_ratio must be > 0, got ", o.mlp_ratio);
-  TORCH_CHECK(o.dropout >= 0 && o.dropout < 1, "ViT: dropout must be in [0, 1), got ", o.dropout);
-  TORCH_CHECK(o.hops >= 0, "ViT: hops must be >= 0, got ", o.hops);
+  checked_product("ViT", "the inputs of a patch, channels x patch_size x patch_size,",
+                  {o.channels, o.patch_size, o.patch_size}, std::numeric_limits<int32_t>::max());
+  checked_product("ViT", "the positions, patches x width,", {o.grid(), o.grid(), o.width},
+                  std::numeric_limits<int32_t>::max());
   return o;
 }
 
@@ -56,8 +54,9 @@ ViT::ViT(const ViTOptions& options, uint64_t seed)
 
 at::Tensor ViT::embed(const at::Tensor& images) {
   const int64_t side = options_.grid(), p = options_.patch_size;
-  TORCH_CHECK(images.dim() == 4 && images.size(1) == options_.channels && images.size(2) == options_.image_size &&
-                  images.size(3) == options_.image_size && images.is_floating_point(),
+  TORCH_CHECK(images.defined() && images.dim() == 4 && images.size(1) == options_.channels &&
+                  images.size(2) == options_.image_size && images.size(3) == options_.image_size &&
+                  images.is_floating_point(),
               "ViT: images must be Float [B, ", options_.channels, ", ", options_.image_size, ", ", options_.image_size,
               "], got ", describe(images));
   // [B, C, side, p, side, p] → a row of C·p·p pixels for each patch.
@@ -85,6 +84,7 @@ std::vector<MaskPtr> ViT::masks() {
 }
 
 at::Tensor ViT::attention_rows(const at::Tensor& images, int64_t token) {
+  TORCH_CHECK(!blocks_.empty(), "attention_rows: the model must have at least one block, got depth 0");
   at::Tensor x = embed(images);
   std::vector<at::Tensor> rows;
   for (const auto& block : blocks_) {

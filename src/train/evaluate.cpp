@@ -11,6 +11,7 @@ namespace topomask {
 Evaluation evaluate(ViT& model, const DatasetPtr& dataset, const AugmentOptions& augment, int64_t batch_size,
                     const std::string& precision) {
   TORCH_CHECK(batch_size >= 1, "evaluate: batch_size must be >= 1, got ", batch_size);
+  TORCH_CHECK(dataset != nullptr, "evaluate: dataset must be given, got none");
   const at::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();

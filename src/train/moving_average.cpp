@@ -15,6 +15,7 @@ MovingAverage::MovingAverage(const torch::nn::Module& model, double decay) : dec
 }
 
 void MovingAverage::update(int64_t step) {
+  TORCH_CHECK(step >= 0, "MovingAverage::update: step must be >= 0, got ", step);
   if (!enabled()) return;
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(step);

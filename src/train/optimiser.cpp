@@ -19,8 +19,7 @@ void restore_tensor(const at::Tensor& into, const NamedTensors& state, const std
 }  // namespace
 
 Optimiser::Optimiser(const torch::nn::Module& model, const TrainOptions& options) : options_(options) {
-  TORCH_CHECK(options.optimiser == "adamw" || options.optimiser == "adam",
-              "train: optimiser must be adamw or adam, got ", options.optimiser);
+  options.check();
   groups_ = {{.weight_decay = options.weight_decay, .rate = 1},
              {.weight_decay = 0, .rate = 1},
              {.weight_decay = 0, .rate = options.mask_learning_rate}};
@@ -36,6 +35,8 @@ Optimiser::Optimiser(const torch::nn::Module& model, const TrainOptions& options
 }
 
 at::Tensor Optimiser::step(double learning_rate) {
+  TORCH_CHECK(learning_rate >= 0 && std::isfinite(learning_rate),
+              "Optimiser::step: learning_rate must be finite and >= 0, got ", learning_rate);
   const at::NoGradGuard no_grad;
   std::vector<std::vector<at::Tensor>> gradients;
   std::vector<at::Tensor> all;

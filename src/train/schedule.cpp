@@ -1,11 +1,14 @@
 #include "topomask/train/schedule.h"
 
+#include <c10/util/Exception.h>
+
 #include <cmath>
 #include <numbers>
 
 namespace topomask {
 
 double learning_rate(const TrainOptions& options, int64_t step, int64_t steps) {
+  TORCH_CHECK(step >= 0 && steps >= 0, "learning_rate: step and steps must be >= 0, got ", step, " and ", steps);
   if (step < options.warmup_steps) {
     return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
   }

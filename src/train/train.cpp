@@ -159,6 +159,8 @@ RunConfig complete_config(const RunConfig& config, const ImageDataset& dataset) 
 }
 
 TrainResult train(const RunConfig& config, const std::filesystem::path& run_dir, const TrainHooks& hooks) {
+  config.train.check();  // before data is read and a folder made
+  config.model.check();
   return Run(config, run_dir, hooks).go();
 }
 

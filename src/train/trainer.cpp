@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "core/checks.h"
+#include "core/option_checks.h"
 #include "core/philox.h"
 #include "topomask/config.h"
 #include "topomask/train/schedule.h"
@@ -30,15 +32,13 @@ LoaderOptions loader_options(const RunConfig& config) {
 
 const RunConfig& checked(const RunConfig& config, const ImageDataset& dataset) {
   const TrainOptions& o = config.train;
-  TORCH_CHECK(o.epochs >= 0 && o.steps >= 0, "train: epochs and steps must be >= 0, got ", o.epochs, " and ", o.steps);
+  o.check();
   TORCH_CHECK(o.batch_size >= 1 && o.batch_size <= dataset.size(), "train: batch_size must be in [1, ", dataset.size(),
               "], the number of training images, got ", o.batch_size);
   TORCH_CHECK(o.accumulation >= 1 && o.accumulation <= o.batch_size, "train: accumulation must be in [1, ",
               o.batch_size, "], got ", o.accumulation);
-  TORCH_CHECK(o.warmup_steps >= 0 && o.constant_steps >= 0, "train: warmup_steps and constant_steps must be >= 0, got ",
-              o.warmup_steps, " and ", o.constant_steps);
-  TORCH_CHECK(o.label_smoothing >= 0 && o.label_smoothing <= 1, "train: label_smoothing must be in [0, 1], got ",
-              o.label_smoothing);
+  checked_product("train", "the steps, epochs x steps of an epoch,", {o.epochs, dataset.size() / o.batch_size},
+                  OptionChecks::kLargest);
   return config;
 }
 

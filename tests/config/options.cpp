@@ -74,7 +74,7 @@ TEST(Options, WrongTypesAreRefusedWithFileAndKey) {
   expect(R"({"seed": -1})", "seed must be an integer that is not negative, got -1");
   expect(R"({"flip": 1})", "flip must be true or false, got 1");
   expect(R"({"rate": "fast"})", "rate must be a number");
-  expect(R"({"name": 3})", "name must be a text, got 3");
+  expect(R"({"name": 3})", "name must be a string, got 3");
   expect(R"({"inner": {"mean": [1, "a"]}})", "inner.mean must be a list of numbers");
   expect(R"({"inner": 3})", "inner must be an object, got 3");
   expect("[1]", "expected an object in braces, got array");
@@ -106,7 +106,7 @@ TEST(RunConfigFile, PresetsComeFirstAndKeysChangeThem) {
   const RunConfig config = parse_config(R"({"model": {"width": 32, "preset": "base"}})", "f: ");
   EXPECT_EQ(config.model.width, 32);
   EXPECT_EQ(config.model.depth, ViTOptions::preset("base").depth);
-  EXPECT_ERROR(parse_config(R"({"model": {"preset": 3}})", "f: "), "f: model.preset must be a text, got 3");
+  EXPECT_ERROR(parse_config(R"({"model": {"preset": 3}})", "f: "), "f: model.preset must be a string, got 3");
   EXPECT_ERROR(read_config("/nowhere/run.json"), "read_config: /nowhere/run.json: cannot read the file");
   RunConfig other;
   override_config(other, "model.preset", "base");

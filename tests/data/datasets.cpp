@@ -172,7 +172,7 @@ TEST(Datasets, ValidationIsHeldOutAndTheRestLimited) {
 
 TEST(Datasets, BadOptionsAreRefused) {
   EXPECT_ERROR(open_dataset({.kind = "imagenet"}, Split::train),
-               "data.kind must be idx, cifar10, cifar100, image_folder or synthetic, got 'imagenet'");
+               "data.kind must be idx, cifar10, cifar100, image_folder or synthetic, got imagenet");
   EXPECT_ERROR(open_dataset({.validation = 5000}, Split::train), "data.validation must be from 0 to 4096");
   EXPECT_ERROR(open_dataset({.limit = -1}, Split::train), "data.limit must not be negative, got -1");
   EXPECT_ERROR(open_dataset({.image_size = 30}, Split::train), "must be a multiple of 4 from 16 to 4096, got 30");

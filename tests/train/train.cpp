@@ -199,9 +199,9 @@ TEST(Train, WrongOptionsAreRefused) {
     train(config, folder / "run", kQuiet);
   };
   EXPECT_ERROR(with([](auto& c) { c.train.batch_size = 1000; }), "batch_size must be in [1, 80], the number of");
-  EXPECT_ERROR(with([](auto& c) { c.train.accumulation = 0; }), "accumulation must be in [1, 16], got 0");
-  EXPECT_ERROR(with([](auto& c) { c.train.epochs = -1; }), "epochs and steps must be >= 0, got -1 and 12");
-  EXPECT_ERROR(with([](auto& c) { c.train.warmup_steps = -1; }), "must be >= 0, got -1 and 0");
+  EXPECT_ERROR(with([](auto& c) { c.train.accumulation = 0; }), "accumulation must be >= 1, got 0");
+  EXPECT_ERROR(with([](auto& c) { c.train.epochs = -1; }), "train: epochs must be >= 0, got -1");
+  EXPECT_ERROR(with([](auto& c) { c.train.warmup_steps = -1; }), "train: warmup_steps must be >= 0, got -1");
   EXPECT_ERROR(with([](auto& c) { c.train.label_smoothing = 2; }), "label_smoothing must be in [0, 1], got 2");
   EXPECT_ERROR(with([](auto& c) { c.train.precision = "float8"; }),
                "precision must be float32 or bfloat16, got float8");

@@ -24,6 +24,11 @@ struct DataOptions {
   double cutmix = 0;
   std::vector<double> mean;
   std::vector<double> standard_deviation;
+
+  /// Refuses a field that is out of its range, by its name: counts >= 0, image_size from 1 to 4096, workers from 0 to
+  /// 1024, prefetch from 0 to 65536, mixup and cutmix finite and >= 0, mean finite, standard_deviation finite and > 0.
+  /// `origin` starts the text. open_dataset and configuration files call it.
+  void check(const std::string& origin = "open_dataset: data.") const;
 };
 
 /// Names and explains every field: files, command lines and help come from here.

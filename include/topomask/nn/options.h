@@ -34,6 +34,12 @@ struct ViTOptions {
   double diffusion_time = 1;
   int64_t rank = 0;
 
+  /// Refuses a field that is out of its range, by its name; image_size, channels and classes may be 0 here, which means
+  /// as the data has them. width, heads, patch_size and walkers >= 1, other counts >= 0, hops at most 32767; dropout in
+  /// [0, 1), halting_probability in (0, 1), mlp_ratio > 0, feature_offset, decay and diffusion_time >= 0, all of them
+  /// finite; names among those known. `origin` starts the text. ViT and configuration files call it.
+  void check(const std::string& origin = "ViT: ") const;
+
   /// Sizes by name: pico (for two cores), tiny, small, base (the paper's ViT-B); the rest as above.
   static ViTOptions preset(const std::string& name);
 

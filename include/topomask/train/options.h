@@ -35,6 +35,12 @@ struct TrainOptions {
   int64_t evaluate_every = 0;
   int64_t checkpoint_every = 500;
   int64_t evaluation_batch = 500;
+
+  /// Refuses a field that is out of its range, by its name: betas, ema_decay in [0, 1), label_smoothing in [0, 1],
+  /// epsilon > 0, rates, decays and clip_norm >= 0, all of them finite; batch_size, accumulation and evaluation_batch
+  /// >= 1, other counts >= 0; names among those known. `origin` starts the text. train, Optimiser and configuration
+  /// files call it.
+  void check(const std::string& origin = "train: ") const;
 };
 
 /// Everything that decides a run.
@@ -43,6 +49,9 @@ struct RunConfig {
   DataOptions data;
   ViTOptions model;
   TrainOptions train;
+
+  /// The checks of all three, with the keys of a configuration file: "ORIGIN train.beta1 must be …".
+  void check(const std::string& origin = "train: ") const;
 };
 
 /// Names and explains every field: files, command lines and help come from here.
@@ -69,7 +78,7 @@ void visit(Visitor& v, TrainOptions& o) {
   v("label_smoothing", o.label_smoothing, "part of a label that is spread over all classes");
   v("ema_decay", o.ema_decay, "evaluate a moving average of the weights with this decay; 0: the weights");
   v("pretrained", o.pretrained, "checkpoint whose weights to start from; a head of other classes starts anew");
-  v("log_every", o.log_every, "steps between lines of metrics");
+  v("log_every", o.log_every, "steps between lines of metrics; 0: only at the end");
   v("evaluate_every", o.evaluate_every, "steps between evaluations; 0: once an epoch");
   v("checkpoint_every", o.checkpoint_every, "steps between checkpoints; 0: only at the end");
   v("evaluation_batch", o.evaluation_batch, "images of a batch in evaluation");
