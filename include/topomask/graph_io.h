@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "topomask/graph.h"
@@ -20,6 +21,11 @@ struct ReadOptions {
   SelfLoops self_loops = SelfLoops::keep;
   ReadLimits limits = {};
   at::ScalarType weight_dtype = at::kFloat;  ///< text formats, float32 or float64; npz keeps the dtype of its array
+  bool one_based =
+      false;  ///< SNAP and npz only, the other formats are so by definition: id 1 is node 0; id 0 is refused
+  /// Gets the text about a file that can be read but is probably not what it seems: ids that begin at 1 without
+  /// `one_based`. Where empty, the text is a line on stderr.
+  std::function<void(const std::string& message)> warn = {};
 };
 
 // The text formats are read plain or gzip, told by content, and written gzip where the path ends in .gz. Line ends may
@@ -30,9 +36,10 @@ struct ReadOptions {
 // finite are refused.
 
 /// SNAP edge list: one `source target [weight]` per line, blanks between, `#` starts a comment line. Either every edge
-/// has a weight or none. Node ids are 0-based; N = largest id + 1, or the `Nodes: N` of a header comment if that is
-/// larger. A file without edges is a graph of that many isolated nodes; one without even a comment is an error, as a
-/// failed copy is.
+/// has a weight or none. Node ids are 0-based unless options.one_based; N = largest id + 1, or the `Nodes: N` of a
+/// header comment if that is larger. A file whose ids run from 1 to N, or from 1 on without such a comment, is read as
+/// it stands, with node 0 isolated, and options.warn is told. A file without edges is a graph of that many isolated
+/// nodes; one without even a comment is an error, as a failed copy is.
 Graph read_snap(const std::string& path, const ReadOptions& options = {});
 void write_snap(const Graph& graph, const std::string& path);  ///< with a `Nodes: N` comment; directedness is not kept
 
@@ -44,13 +51,14 @@ void write_metis(const Graph& graph,
                  const std::string& path);  ///< undirected, loop-free, weights positive integers or all 1
 
 /// Matrix Market coordinate file, `real`, `integer` or `pattern`, `general` (directed) or `symmetric` (undirected, each
-/// edge in one triangle), square. Entry (i, j) is the edge i → j.
+/// edge in one triangle), square. Entry (i, j) is the edge i → j. In a symmetric file two different values for one pair
+/// are refused, unless Duplicates::sum adds up entries of the same triangle.
 Graph read_matrix_market(const std::string& path, const ReadOptions& options = {});
 void write_matrix_market(const Graph& graph, const std::string& path);
 
 /// NumPy archive with integer arrays `src`, `dst` [E], optional float32 or float64 `weight` [E], optional integer
-/// scalar `num_nodes` (otherwise N = largest id + 1). Stored or deflated members, little-endian; other arrays are
-/// ignored.
+/// scalar `num_nodes` (otherwise N = largest id + 1). Ids as in read_snap. Stored or deflated members, little-endian;
+/// other arrays are ignored.
 Graph read_npz(const std::string& path, const ReadOptions& options = {});
 void write_npz(const Graph& graph, const std::string& path);  ///< stored, int32 ids; `weight` unless float32 and all 1
 

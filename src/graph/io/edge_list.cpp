@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <new>
@@ -23,6 +24,29 @@ at::Tensor as_tensor(std::vector<T>&& values, at::ScalarType dtype) {
 }
 
 }  // namespace
+
+void check_options(const Origin& origin, const ReadOptions& options) {
+  const auto not_negative = [&](const char* name, int64_t value) {
+    if (value < 0) fail(origin, "limits.", name, " must be >= 0, got ", value);
+  };
+  not_negative("max_nodes", options.limits.max_nodes);
+  not_negative("max_edges", options.limits.max_edges);
+  not_negative("max_isolated", options.limits.max_isolated);
+  if (options.weight_dtype != at::kFloat && options.weight_dtype != at::kDouble) {
+    fail(origin, "weight_dtype must be Float or Double, got ", options.weight_dtype);
+  }
+}
+
+void warn_if_one_based(const Origin& origin, int64_t smallest, int64_t largest, const ReadOptions& options) {
+  if (options.one_based || smallest != 1) return;
+  const std::string text = c10::str(origin.op, ": ", origin.path, ": node ids run from 1 to ", largest,
+                                    ", so that node 0 has no edge; with ReadOptions::one_based id 1 is node 0");
+  if (options.warn) {
+    options.warn(text);
+  } else {
+    std::fputs((text + "\n").c_str(), stderr);
+  }
+}
 
 int64_t most_nodes(const ReadLimits& limits) {
   return std::clamp<int64_t>(limits.max_nodes - 1, 0, std::numeric_limits<int32_t>::max());

@@ -21,6 +21,12 @@ struct EdgeList {
   }
 };
 
+/// Refuses limits below 0 and weights that are neither float32 nor float64.
+void check_options(const Origin& origin, const ReadOptions& options);
+
+/// Tells options.warn, or stderr, where ids begin at 1 and were not said to.
+void warn_if_one_based(const Origin& origin, int64_t smallest, int64_t largest, const ReadOptions& options);
+
 /// The largest number of nodes that limits and int32 columns allow.
 int64_t most_nodes(const ReadLimits& limits);
 /// " (ReadLimits::max_nodes)" and the like, so that the user knows what to raise.

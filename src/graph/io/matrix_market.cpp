@@ -7,6 +7,7 @@
 
 #include "graph/io/edge_list.h"
 #include "graph/io/output_file.h"
+#include "graph/io/symmetric_pairs.h"
 #include "graph/io/text_reader.h"
 #include "topomask/graph_io.h"
 
@@ -75,9 +76,11 @@ int64_t read_index(TextReader& reader, const char* what, int64_t nodes) {
 }  // namespace
 
 Graph read_matrix_market(const std::string& path, const ReadOptions& options) {
+  io::check_options({"read_matrix_market", path}, options);
   TextReader reader({"read_matrix_market", path});
   const Header header = read_header(reader, options.limits);
   io::EdgeList edges;
+  io::SymmetricPairs pairs;
   for (int64_t entry = 0; entry < header.entries; ++entry) {
     if (reader.peek_content('%') == TextReader::Next::end_of_file) {
       reader.fail_here("the file ends after ", entry, " of ", header.entries, " entries");
@@ -85,6 +88,7 @@ Graph read_matrix_market(const std::string& path, const ReadOptions& options) {
     const int64_t row = read_index(reader, "a row index", header.nodes);
     const int64_t column = read_index(reader, "a column index", header.nodes);
     edges.add(row, column);
+    if (header.symmetric) pairs.add(row, column, reader.line());
     if (header.field == "real") edges.weights.push_back(reader.number("a value", options.weight_dtype));
     if (header.field == "integer") {
       const double value = reader.number("an integer value", options.weight_dtype);
@@ -96,6 +100,7 @@ Graph read_matrix_market(const std::string& path, const ReadOptions& options) {
   if (reader.peek_content('%') == TextReader::Next::token) {
     reader.fail_expected(c10::str("the end of the file after ", header.entries, " entries"));
   }
+  if (header.symmetric) pairs.check_values(reader.origin(), edges, options.duplicates);
   io::check_isolated(reader.origin(), header.nodes, edges.size(), options.limits);
   return io::make_graph(reader.origin(), header.nodes, std::move(edges), options, !header.symmetric,
                         options.weight_dtype);

@@ -160,6 +160,7 @@ void check_both_ends(const io::Origin& origin, const Rows& rows) {
 }  // namespace
 
 Graph read_metis(const std::string& path, const ReadOptions& options) {
+  io::check_options({"read_metis", path}, options);
   TextReader reader({"read_metis", path});
   const Header header = read_header(reader, options.limits);
   Rows rows = read_rows(reader, header);

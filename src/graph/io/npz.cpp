@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,8 +38,11 @@ std::optional<int64_t> read_num_nodes(io::InputFile& file, const Members& member
   return nodes;
 }
 
+/// The ids of an array as nodes, below a number of them.
 std::vector<int32_t> read_ids(io::InputFile& file, const Members& members, const std::string& name, int64_t below,
-                              const ReadLimits& limits) {
+                              const ReadOptions& options) {
+  const ReadLimits& limits = options.limits;
+  const int64_t first = options.one_based ? 1 : 0;
   const auto member = members.find(name + ".npy");
   if (member == members.end()) io::fail(file.origin(), "no array \"", name, "\" in the archive");
   NpyReader array(file, member->second, name);
@@ -47,8 +51,10 @@ std::vector<int32_t> read_ids(io::InputFile& file, const Members& members, const
   if (array.size() > limits.max_edges) array.refuse(io::beyond_edges(array.size(), limits));
   std::vector<int32_t> ids(static_cast<size_t>(array.size()));
   array.for_each_integer([&](int64_t index, int64_t id) {
-    if (id < 0 || id >= below) array.refuse("node id must be in 0 … ", below - 1, ", got ", id, " at index ", index);
-    ids[static_cast<size_t>(index)] = static_cast<int32_t>(id);
+    if (id < first || id - first >= below) {
+      array.refuse("node id must be in ", first, " … ", below - 1 + first, ", got ", id, " at index ", index);
+    }
+    ids[static_cast<size_t>(index)] = static_cast<int32_t>(id - first);
   });
   return ids;
 }
@@ -77,23 +83,26 @@ std::string_view bytes_of(const at::Tensor& tensor) {
 }  // namespace
 
 Graph read_npz(const std::string& path, const ReadOptions& options) {
+  io::check_options({"read_npz", path}, options);
   io::InputFile file({"read_npz", path});
   const Members members = io::read_zip_directory(file);
   const std::optional<int64_t> promised = read_num_nodes(file, members, options.limits);
   const int64_t below = promised.value_or(io::most_nodes(options.limits));
   io::EdgeList edges;
-  edges.source = read_ids(file, members, "src", below, options.limits);
-  edges.target = read_ids(file, members, "dst", below, options.limits);
+  edges.source = read_ids(file, members, "src", below, options);
+  edges.target = read_ids(file, members, "dst", below, options);
   if (edges.source.size() != edges.target.size()) {
     io::fail(file.origin(), "src and dst must have the same length, got ", edges.source.size(), " and ",
              edges.target.size());
   }
   const at::ScalarType dtype = read_weights(file, members, edges);
-  int64_t nodes = 0;
+  int32_t smallest = std::numeric_limits<int32_t>::max(), largest = -1;
   for (size_t i = 0; i < edges.source.size(); ++i) {
-    nodes = std::max({nodes, int64_t{edges.source[i]} + 1, int64_t{edges.target[i]} + 1});
+    smallest = std::min({smallest, edges.source[i], edges.target[i]});
+    largest = std::max({largest, edges.source[i], edges.target[i]});
   }
-  nodes = promised.value_or(nodes);
+  if (!promised) io::warn_if_one_based(file.origin(), smallest, largest, options);
+  const int64_t nodes = promised.value_or(int64_t{largest} + 1);
   io::check_isolated(file.origin(), nodes, edges.size(), options.limits);
   return io::make_graph(file.origin(), nodes, std::move(edges), options, options.directed, dtype);
 }

@@ -1,6 +1,8 @@
 #include <ATen/Dispatch.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <string>
 
 #include "graph/io/edge_list.h"
@@ -20,20 +22,32 @@ int64_t promised_nodes(const TextReader& reader, int64_t line, const std::string
   size_t at = comment.find(kKey);
   if (at == std::string::npos) return 0;
   at = comment.find_first_not_of(" \t", at + kKey.size());
-  int64_t nodes = 0;
-  for (; at < comment.size() && comment[at] >= '0' && comment[at] <= '9'; ++at) {
-    nodes = nodes * 10 + (comment[at] - '0');
-    if (nodes > io::most_nodes(limits)) {
-      io::fail({reader.origin().op, c10::str(reader.origin().path, ":", line)}, io::beyond_nodes(nodes, limits));
-    }
+  std::string word = comment.substr(std::min(at, comment.size()));
+  word.resize(std::min(word.find_first_of(" \t\r"), word.size()));
+  while (!word.empty() && (word.back() == ',' || word.back() == ';' || word.back() == '.')) word.pop_back();
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const size_t digits = static_cast<size_t>(std::find_if_not(word.begin(), word.end(), is_digit) - word.begin());
+  const bool is_signed = word.size() > 1 && (word[0] == '-' || word[0] == '+') && is_digit(word[1]);
+  if (digits == 0 && !is_signed) return 0;  // other prose
+  const io::Origin here{reader.origin().op, c10::str(reader.origin().path, ":", line)};
+  if (digits < word.size()) {
+    io::fail(here, "expected a number of nodes after \"Nodes:\", got \"", word.substr(0, 40), "\"");
   }
-  return nodes;
+  int64_t nodes = 0;
+  const bool parsed = std::from_chars(word.data(), word.data() + word.size(), nodes).ec == std::errc{};
+  if (parsed && nodes <= io::most_nodes(limits)) return nodes;
+  if (parsed) io::fail(here, io::beyond_nodes(nodes, limits));
+  io::fail(here, "the number of nodes ", word.substr(0, 40), " is out of range");
 }
 
-int64_t read_id(TextReader& reader, const char* what, const ReadLimits& limits) {
-  const int64_t id = reader.integer(what);
-  if (id >= io::most_nodes(limits)) reader.fail_here("node id ", id, ": ", io::beyond_nodes(id + 1, limits));
-  return id;
+/// An id as it stands in the file becomes a node.
+int64_t read_id(TextReader& reader, const char* what, const ReadOptions& options) {
+  const int64_t id = reader.integer(what), node = options.one_based ? id - 1 : id;
+  if (node < 0) reader.fail_here("a node id must be >= 1 in a file that is read as one_based, got ", id);
+  if (node >= io::most_nodes(options.limits)) {
+    reader.fail_here("node id ", id, ": ", io::beyond_nodes(node + 1, options.limits));
+  }
+  return node;
 }
 
 // The first edge decides whether all have a weight.
@@ -47,9 +61,10 @@ void read_weight(TextReader& reader, EdgeList& edges, at::ScalarType dtype) {
 }  // namespace
 
 Graph read_snap(const std::string& path, const ReadOptions& options) {
+  io::check_options({"read_snap", path}, options);
   TextReader reader({"read_snap", path});
   EdgeList edges;
-  int64_t nodes = 0;
+  int64_t promised = 0, smallest = std::numeric_limits<int64_t>::max(), largest = -1;
   bool has_content = false;
   for (;;) {
     const auto next = reader.peek();
@@ -61,19 +76,23 @@ Graph read_snap(const std::string& path, const ReadOptions& options) {
     has_content = true;
     if (reader.at_character('#')) {
       const int64_t line = reader.line();
-      nodes = std::max(nodes, promised_nodes(reader, line, reader.comment(), options.limits));
+      promised = std::max(promised, promised_nodes(reader, line, reader.comment(), options.limits));
       continue;
     }
-    const int64_t source = read_id(reader, "a node id", options.limits);
-    const int64_t target = read_id(reader, "a target node id", options.limits);
+    const int64_t source = read_id(reader, "a node id", options);
+    const int64_t target = read_id(reader, "a target node id", options);
     if (edges.size() >= options.limits.max_edges) {
       reader.fail_here(io::beyond_edges(edges.size() + 1, options.limits));
     }
     edges.add(source, target);
-    nodes = std::max({nodes, source + 1, target + 1});
+    smallest = std::min({smallest, source, target});
+    largest = std::max({largest, source, target});
     read_weight(reader, edges, options.weight_dtype);
   }
   if (!has_content) io::fail(reader.origin(), "the file is empty");
+  const int64_t nodes = std::max(promised, largest + 1);
+  // A header that counts other nodes than 1 … N says that numbers are missing anyway.
+  if (promised == 0 || promised == largest) io::warn_if_one_based(reader.origin(), smallest, largest, options);
   io::check_isolated(reader.origin(), nodes, edges.size(), options.limits);
   return io::make_graph(reader.origin(), nodes, std::move(edges), options, options.directed, options.weight_dtype);
 }
