@@ -19,8 +19,9 @@ struct AttentionOptions {
   Route route =
       Route::automatic;  ///< a route asked by name is taken, whatever it costs, or refused where the mask lacks it
   /// The denominator D_i is kept at least this far from zero, with its sign; a row of M that is all zero gives zeros.
+  /// Finite and > 0, in the range of the type that sums are kept in.
   double eps = 1e-6;
-  int64_t memory_budget = kDefaultMemoryBudget;  ///< bytes beyond inputs and output, for the planner
+  int64_t memory_budget = kDefaultMemoryBudget;  ///< bytes >= 0, beyond inputs and output, for the planner
 };
 
 /// Kernel attention with a multiplicative mask: out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V, D = diag((M ⊙ φ(Q)φ(K)ᵀ)1). Returns [..., N,
@@ -41,9 +42,9 @@ enum class SoftmaxMask {
 
 struct SoftmaxOptions {
   SoftmaxMask mask = SoftmaxMask::multiplicative;
-  std::optional<double> scale = {};  ///< S = scale·QKᵀ; 1/√d_k where empty
+  std::optional<double> scale = {};  ///< S = scale·QKᵀ, finite; 1/√d_k where empty
   Route route = Route::automatic;    ///< sparse or dense
-  double eps = 1e-6;
+  double eps = 1e-6;                 ///< as in AttentionOptions, and so the next
   int64_t memory_budget = kDefaultMemoryBudget;
 };
 

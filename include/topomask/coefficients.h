@@ -8,7 +8,7 @@
 namespace topomask {
 
 // Modulation functions f: the coefficients of Φ = Σ_k f_k W^k for which ΦΦᵀ = κ(W), W symmetric. Each returns the first
-// `terms` of them, float64 [terms].
+// `terms` of them, float64 [terms]; 0 ≤ terms ≤ 2²⁴. Parameters must be finite and give finite coefficients.
 
 /// κ(x) = exp(bx), the diffusion (heat) kernel: f_k = b^k/(2^k k!).
 at::Tensor diffusion_coefficients(int64_t terms, double b = 1.0);
@@ -25,11 +25,12 @@ at::Tensor random_walk_coefficients(int64_t terms, double p = 2.0);
 at::Tensor cosine_coefficients(int64_t terms);
 
 /// α = f∗f∗…∗f with `factors` copies, so that M_α = Σ α_k W^k = Φ^factors. f [K] or [H, K], float32 or float64;
-/// differentiable. The first `terms` of α, K where empty; 1 + factors·(K − 1) of them are all that can be nonzero.
+/// differentiable. f finite, factors in [1, 2¹⁶]. The first `terms` of α, K where empty; 1 + factors·(K − 1) of them
+/// are all that can be nonzero.
 at::Tensor convolve(const at::Tensor& f, int64_t factors = 2, std::optional<int64_t> terms = {});
 
 /// The inverse: f with f∗…∗f = α to α's length, f₀ = α₀^{1/factors} > 0. `factors` = 2 for ΦΦᵀ, 2l for stitching.
-/// alpha [K] or [H, K] with α₀ > 0 in each row; differentiable. O(K²).
+/// alpha [K] or [H, K], finite, with α₀ > 0 in each row; differentiable. O(K²).
 at::Tensor deconvolve(const at::Tensor& alpha, int64_t factors = 2);
 
 }  // namespace topomask

@@ -9,11 +9,11 @@
 
 namespace topomask {
 
-// Encodings of positions and of a graph's structure, as masks. Parameters are float32 or float64 and finite when they
-// are given; the mask computes in their dtype.
+// Encodings of positions and of a graph's structure, as masks. Parameters are float32 or float64 and must be
+// finite when they are given, which is checked where they are on the CPU; the mask computes in their dtype.
 
 struct StochasticPositionalOptions {
-  int64_t realisations = 64;  ///< r ≥ 0; 0: the expectation itself, which has rank 2K
+  int64_t realisations = 64;  ///< r ≥ 0, 2K·H·r ≤ 2⁴⁰; 0: the expectation itself, which has rank 2K
   uint64_t seed = 0;
 };
 
@@ -47,7 +47,7 @@ MaskPtr centrality_mask(const Graph& graph, const at::Tensor& z, const Centralit
 MaskPtr free_features_mask(const at::Tensor& left, const at::Tensor& right = {});
 
 struct ShortestPathOptions {
-  /// Graphs of more pairs of nodes are refused: a table of distances has N² entries.
+  /// >= 0. Graphs of more pairs of nodes are refused: a table of distances has N² entries.
   int64_t max_entries = int64_t{1} << 26;
 };
 

@@ -29,14 +29,14 @@ class FeatureMap {
   using Function = std::function<at::Tensor(const at::Tensor&)>;
 
   static FeatureMap identity();
-  static FeatureMap relu(double offset = 0.0);  ///< max(x, 0) + offset
+  static FeatureMap relu(double offset = 0.0);  ///< max(x, 0) + offset, finite and >= 0
   static FeatureMap elu();                      ///< ELU(x) + 1
   static FeatureMap exp();
   static FeatureMap squared_relu();
   /// FAVOR+ (Choromanski et al. 2021): φ(x) = exp(ωᵀx' − ‖x'‖²/2)/√m, x' = x/d_k^{1/4}: positive, E[φ(q)·φ(k)] =
   /// exp(qᵀk/√d_k).
   static FeatureMap favor(int64_t head_dim, int64_t features, const FavorOptions& options = {});
-  /// The same with given directions omega [m, d_k].
+  /// The same with given directions omega [m, d_k], m and d_k >= 1, finite.
   static FeatureMap favor(const at::Tensor& omega, bool stabilised = false);
   static FeatureMap custom(std::string name, Function function);
 
@@ -56,7 +56,8 @@ class FeatureMap {
   std::shared_ptr<const Rule> rule_;
 };
 
-/// Gaussian directions [m, d] from a seed, orthogonal inside blocks of d rows where asked. Float64.
+/// Gaussian directions [m, d] from a seed, orthogonal inside blocks of d rows where asked. Float64. m, d >= 1, and at
+/// most 2³¹−1 numbers.
 at::Tensor favor_directions(int64_t features, int64_t head_dim, uint64_t seed, bool orthogonal = true);
 
 }  // namespace topomask

@@ -63,11 +63,12 @@ class DistanceFunction {
  public:
   using Function = std::function<double(double)>;
 
-  /// exp(a·x + b).
+  /// exp(a·x + b), a, b and exp(b) finite.
   static DistanceFunction exponential(double a, double b = 0.0);
-  /// The same with learnable a and b: float32 or float64, [], or [H] for a function per head; b undefined: 0.
+  /// The same with learnable a and b: float32 or float64, finite, [], or [H] for a function per head; b undefined: 0.
   static DistanceFunction exponential(const at::Tensor& a, const at::Tensor& b = {});
-  /// f[x] on integer distances, 0 from K on. [K], or [H, K] for a table per head; float32 or float64; learnable.
+  /// f[x] on integer distances, 0 from K on. [K], or [H, K] for a table per head, K ≥ 1; float32 or float64, finite;
+  /// learnable.
   static DistanceFunction table(const at::Tensor& f);
   /// Any f, on integer distances: read once, at 0, 1, … up to the diameter.
   static DistanceFunction on_integers(Function f);

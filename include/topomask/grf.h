@@ -13,11 +13,12 @@ namespace topomask {
 
 // Masks from graph random features (Reid et al. 2024): Φ̂ = Σ_t f_t R_t over a table of walks, E[Φ̂] = Σ_t f_t W^t.
 //
-// f is [K], or [H, K] for a function per head over shared walks; K ≤ max_hops + 1; of the table's dtype; learnable. All
-// of them offer the sparse route, over the pattern of the product, and, but for stitching, the features route, two
-// sparse products. The pattern of Φ̂Φ̂ᵀ is made on first use and kept with the table, so that masks over one table share
-// it and a new mask in every training step costs little; its values follow f: Σ over the entries of Φ̂ of the entries
-// in the same column, and they are kept while f does not change and no gradient is asked.
+// f is [K], or [H, K] for a function per head over shared walks; 1 ≤ K ≤ max_hops + 1; of the table's dtype; finite
+// when it is given, which is checked where it is on the CPU; learnable. All of them offer the sparse route, over the
+// pattern of the product, and, but for stitching, the features route, two sparse products. The pattern of Φ̂Φ̂ᵀ is made
+// on first use and kept with the table, so that masks over one table share it and a new mask in every training step
+// costs little; its values follow f: Σ over the entries of Φ̂ of the entries in the same column, and they are kept while
+// f does not change and no gradient is asked.
 
 /// What stands on the diagonal of Φ̂Φ̂ᵀ, where queries and keys walk together and ‖Φ̂_i‖² is too large on average.
 enum class Diagonal {
@@ -68,7 +69,7 @@ MaskPtr stitched_grf_mask(const std::vector<WalkTable>& walks, const at::Tensor&
 /// (LP)(RP)ᵀ for any mask M = LRᵀ with sparse factors, P random signs/√width from a seed: E[PPᵀ] = I, dense factors of
 /// that width (Johnson and Lindenstrauss 1984). Entries keep their mean; the error of one is about ‖L_i‖‖R_j‖/√width.
 struct ProjectionOptions {
-  int64_t width = 64;
+  int64_t width = 64;  ///< >= 1
   uint64_t seed = 0;
 };
 MaskPtr projected_mask(const MaskPtr& mask, const ProjectionOptions& options = {});

@@ -7,17 +7,19 @@
 
 namespace topomask {
 
-/// M = 1: unmasked attention over N tokens. M·x is a sum over nodes; as factors, rank 1, which is linear attention.
+/// M = 1: unmasked attention over N ≤ 2³¹−1 tokens. M·x is a sum over nodes; as factors, rank 1, which is linear
+/// attention.
 MaskPtr none_mask(int64_t nodes);
 
 /// M_ij = 1 for j ≤ i: attention over a sequence. Prefix sums; attention in chunks, O(N·(m+d)·chunk).
 MaskPtr causal_mask(int64_t nodes);
 
-/// M given whole: [N, N] or [H, N, N], float32 or float64; itself the parameter. O(N²) by name.
+/// M given whole: [N, N] or [H, N, N], float32 or float64; itself the parameter. NaN and +∞ are refused on the CPU; −∞
+/// excludes a pair where the mask is added. O(N²) by name.
 MaskPtr dense_mask(const at::Tensor& matrix);
 
 /// M given by its nonzeros; the values are the parameter ([entries], or [H, entries] for a learnable bias per edge and
-/// head).
+/// head), as in dense_mask.
 MaskPtr sparse_mask(const SparseMatrix& matrix);
 
 /// M = A + I: each node attends to its neighbours and itself, as in graph attention networks (Veličković et al. 2018).

@@ -20,7 +20,7 @@ enum class Route {
 
 const char* to_string(Route route);
 
-/// The problem, in the planner's terms.
+/// The problem, in the planner's terms. Counts are >= 0; heads, sizes in bytes and threads >= 1.
 struct Workload {
   int64_t slices = 1;  ///< B·H: batch times heads
   int64_t heads = 1;   ///< H of the mask

@@ -14,7 +14,8 @@ struct PowerSeriesOptions {
 
 /// M_α = Σ_{k<K} α_k W^k, exact (equation 4 of Reid et al. 2024, truncated), W the weighted adjacency of the graph.
 ///
-/// alpha [K], or [H, K] for a series per head; float32 or float64, the dtype of the graph's weights; learnable.
+/// alpha [K], or [H, K] for a series per head, K ≥ 1; float32 or float64, the dtype of the graph's weights; finite when
+/// it is given, which is checked where it is on the CPU; learnable.
 /// Operator: Horner, (K−1)·|W| multiply-adds per column. Sparse: the K-hop neighbourhood as one pattern shared by all
 /// heads, built once on first use; its values Σ_k α_k (W^k)_e are refreshed from α at each call (K multiply-adds per
 /// entry) and kept while α does not change.

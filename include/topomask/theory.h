@@ -17,7 +17,7 @@ namespace topomask {
 // with a fixed probability and move uniformly, and entries off the diagonal.
 
 /// c of Theorem 3.1, which bounds what one walker adds to a row of Φ̂: Σ_k |f_k| (max_ij |W_ij| d_i / (1 − p))^k. For f
-/// [H, K] the largest over heads. p in (0, 1).
+/// [H, K] the largest over heads. p in (0, 1), f finite.
 double walk_constant(const Graph& graph, const at::Tensor& f, double halting_probability);
 
 /// The same where W_ij = scale/√(d_i d_j), whose loads telescope: √(d_max/d_min) Σ_k |f_k| (|scale|/(1 − p))^k, degrees
@@ -26,10 +26,11 @@ double telescoping_walk_constant(const Graph& graph, const at::Tensor& f, double
                                  double scale = 1.0);
 
 /// Theorem 3.1: Pr(|M̂_ij − M_ij| > deviation) ≤ 2 exp(−t² n³ / (2 (2n − 1)² c⁴)), t the deviation, i ≠ j. Not cut at 1.
+/// Deviation and constant are finite and > 0.
 double concentration_bound(int64_t walkers, double deviation, double constant);
 
-/// Its inverse: the least n such that the bound is at most `probability` for n and every larger number of walkers.
-/// The bound falls with n except from n = 1 to n = 2.
+/// Its inverse: the least n such that the bound is at most `probability`, in (0, 1], for n and every larger number of
+/// walkers. The bound falls with n except from n = 1 to n = 2.
 int64_t walkers_for(double deviation, double probability, double constant);
 
 /// Lemma 3.2: with probability ≥ 1 − delta a row of Φ̂ has at most n·log(1 − (1 − δ)^{1/n})/log(1 − p) nonzeros, rounded
@@ -103,9 +104,10 @@ struct Suggestion {
 };
 
 /// Tries the estimators, couplings, several halting probabilities and exact heads on the graph itself, finds the number
-/// of walkers each needs by measuring, and weighs the fastest against the exact series. f [K]:
-/// diffusion_coefficients(10) for a kernel. Directed graphs: keys walk on the reversed graph. The same answer for the
-/// same seed. Cost: a few dozen tables of walks, and the exact series on `nodes` columns.
+/// of walkers each needs by measuring, and weighs the fastest against the exact series. f [K],
+/// finite, K ≥ 1: diffusion_coefficients(10) for a kernel. 0 < tolerance < ∞. Directed graphs: keys walk on the
+/// reversed graph. The same answer for the same seed. Cost: a few dozen tables of walks, and the exact series on
+/// `nodes` columns.
 Suggestion suggest(const Graph& graph, const at::Tensor& f, double tolerance, const SuggestOptions& options = {});
 
 std::ostream& operator<<(std::ostream& out, const Suggestion& suggestion);

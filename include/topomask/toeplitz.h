@@ -24,8 +24,8 @@ struct ToeplitzOptions {
 /// M_ij = g(i − j) on a grid of any dimension, i and j the grid coordinates of the nodes, which are in row-major order:
 /// a Toeplitz matrix on a sequence (dims {N}), d-level block Toeplitz on a grid of d axes.
 ///
-/// offsets, float32 or float64, learnable: [2n₁−1, …, 2n_d−1], or [H, 2n₁−1, …, 2n_d−1] for a mask per head. The value
-/// for the offset δ = i − j stands at index δ_s + n_s − 1 of axis s.
+/// offsets, float32 or float64, finite, learnable: [2n₁−1, …, 2n_d−1], or [H, 2n₁−1, …, 2n_d−1] for a mask per head.
+/// The value for the offset δ = i − j stands at index δ_s + n_s − 1 of axis s.
 ///
 /// M·x: FFTs of P = ∏ L_s points per column, L_s ≥ 2n_s − 1 a product of 2, 3, 5 and 7; a matrix product instead while
 /// N is some hundreds. Mᵀ has the offsets reversed. The gradient of the offsets, Σ_{i−j=δ} G_i·X_j, is a correlation by

@@ -28,7 +28,7 @@ enum class Proposal {
 
 /// Lengths are geometric with `halting_probability`, unless `fixed_hops` or `survival` is given.
 struct WalkOptions {
-  int64_t walkers = 4;                     ///< n ≥ 1, from every node
+  int64_t walkers = 4;                     ///< 1 ≤ n < 2³¹, from every node
   double halting_probability = 0.5;        ///< p_halt in (0, 1): a walk halts before each hop with this probability
   int64_t max_hops = 100;                  ///< i_max: no walk makes more hops; at most 32767
   std::optional<int64_t> fixed_hops = {};  ///< every walk makes exactly this many hops (or stops at a dead end)
@@ -145,8 +145,8 @@ ResampledWalks resample_walks(const WalkTable& table, const Graph& before, const
 
 /// A table of walks the user brings: nodes int64 or int32 [N, walkers, L], the start first, −1 after the end. Loads
 /// follow from the options by the rule of WalkTable, or are given: `loads` [N, walkers, L] of the dtype of W, read
-/// where nodes are. Steps must be edges of the graph and no walk longer than the options allow; options.walkers is
-/// taken from nodes. Such a table can be neither extended nor resampled.
+/// where nodes are and finite there. Steps must be edges of the graph and no walk longer than the options allow;
+/// options.walkers is taken from nodes. Such a table can be neither extended nor resampled.
 WalkTable walk_table_from_walks(const Graph& graph, const at::Tensor& nodes, const WalkOptions& options = {},
                                 const at::Tensor& loads = {});
 

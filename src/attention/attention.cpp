@@ -30,7 +30,7 @@ at::Tensor run(Route route, const Problem& problem) {
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
                      const AttentionOptions& options) {
-  const Inputs inputs("attention", q, k, v, mask, options.eps);
+  const Inputs inputs("attention", q, k, v, mask, options.eps, options.memory_budget);
   const at::Tensor features_q = options.features.queries(inputs.q), features_k = options.features.keys(inputs.k);
   const Problem problem{inputs.dims.fold(features_q), inputs.dims.fold(features_k), inputs.dims.fold(inputs.v), mask,
                         options.eps};
@@ -44,7 +44,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 Plan explain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
              const AttentionOptions& options) {
-  const Inputs inputs("explain", q, k, v, mask, options.eps);
+  const Inputs inputs("explain", q, k, v, mask, options.eps, options.memory_budget);
   const at::NoGradGuard no_grad;
   // One row tells how many features the map makes.
   const at::Tensor row = inputs.q.narrow(-2, 0, std::min<int64_t>(1, inputs.q.size(-2)));

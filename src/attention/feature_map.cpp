@@ -61,7 +61,8 @@ FeatureMap FeatureMap::identity() {
 }
 
 FeatureMap FeatureMap::relu(double offset) {
-  TORCH_CHECK(std::isfinite(offset), "FeatureMap::relu: offset must be finite, got ", offset);
+  check_finite("FeatureMap::relu", "offset", offset);
+  TORCH_CHECK(offset >= 0, "FeatureMap::relu: offset must be >= 0, so that no feature is negative, got ", offset);
   return custom("relu", [offset](const at::Tensor& x) { return offset == 0 ? x.relu() : x.relu() + offset; });
 }
 
@@ -88,6 +89,8 @@ FeatureMap FeatureMap::favor(int64_t head_dim, int64_t features, const FavorOpti
 FeatureMap FeatureMap::favor(const at::Tensor& omega, bool stabilised) {
   TORCH_CHECK(omega.defined() && omega.dim() == 2 && is_real(omega.scalar_type()) && omega.size(0) > 0,
               "FeatureMap::favor: omega must be Float or Double [m, d_k], m >= 1, got ", describe(omega));
+  TORCH_CHECK(omega.size(1) >= 1, "FeatureMap::favor: omega must have d_k >= 1 columns, got ", describe(omega));
+  check_finite("FeatureMap::favor", "omega", omega);
   return FeatureMap(std::make_shared<const Rule>(
       Rule{.name = "favor+", .omega = omega.detach().clone(), .favor = {.stabilised = stabilised}}));
 }
@@ -127,6 +130,11 @@ at::Tensor FeatureMap::keys(const at::Tensor& k) const {
 at::Tensor favor_directions(int64_t features, int64_t head_dim, uint64_t seed, bool orthogonal) {
   TORCH_CHECK(features >= 1, "favor_directions: features must be >= 1, got ", features);
   TORCH_CHECK(head_dim >= 1, "favor_directions: head_dim must be >= 1, got ", head_dim);
+  checked_product("favor_directions", "features x head_dim", {features, head_dim}, std::numeric_limits<int32_t>::max());
+  if (orthogonal) {  // a square matrix is decomposed
+    checked_product("favor_directions", "head_dim x head_dim", {head_dim, head_dim},
+                    std::numeric_limits<int32_t>::max());
+  }
   const auto generator = at::detail::createCPUGenerator(seed);
   const auto gaussian = [&](int64_t rows) { return at::randn({rows, head_dim}, generator, at::dtype(at::kDouble)); };
   if (!orthogonal) return gaussian(features);

@@ -23,6 +23,15 @@ LeadingDims checked_dims(const char* op, const at::Tensor& q, const MaskPtr& mas
   return LeadingDims(op, "q", q, mask->heads(), mask->size());
 }
 
+/// The kernels hold eps in the type of their sums.
+void check_eps(const char* op, double eps, at::ScalarType type) {
+  TORCH_CHECK(eps > 0, op, ": eps must be > 0, got ", eps);
+  check_finite(op, "eps", eps);
+  const auto narrow = static_cast<float>(eps);
+  TORCH_CHECK(type == at::kDouble || (narrow > 0 && std::isfinite(narrow)), op,
+              ": eps must be in the range of float32 beside such inputs, got ", eps);
+}
+
 bool wants_gradients(at::TensorList tensors) {
   return at::GradMode::is_enabled() &&
          std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& x) { return x.requires_grad(); });
@@ -31,7 +40,7 @@ bool wants_gradients(at::TensorList tensors) {
 }  // namespace
 
 Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
-               const MaskPtr& mask, double eps)
+               const MaskPtr& mask, double eps, int64_t memory_budget)
     : q(autocast(q_in)), k(autocast(k_in)), v(autocast(v_in)), dims(checked_dims(op, q, mask)) {
   const at::ScalarType type = q.scalar_type();
   TORCH_CHECK(q.is_cpu() || q.is_cuda(), op, ": q must be on cpu or cuda, got ", describe(q));
@@ -48,7 +57,8 @@ Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, c
   const auto device = mask->device();
   TORCH_CHECK(!device || *device == q.device(), op, ": mask must be on ", q.device(), " as q is, got ", *device,
               "; mask->to(device) moves it");
-  TORCH_CHECK(eps > 0, op, ": eps must be > 0, got ", eps);
+  check_eps(op, eps, accumulation_type(type));
+  TORCH_CHECK(memory_budget >= 0, op, ": memory_budget must be >= 0, got ", memory_budget);
   training = wants_gradients({q, k, v}) || wants_gradients(mask->parameters());
 }
 

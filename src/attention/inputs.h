@@ -9,8 +9,8 @@ namespace topomask {
 
 /// The checked arguments of an attention call; under autocast q, k, v come in its dtype.
 struct Inputs {
-  Inputs(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
-         double eps);
+  Inputs(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask, double eps,
+         int64_t memory_budget);
 
   Workload workload(int64_t features) const;
 

@@ -23,6 +23,7 @@ void check_weights(const Tensor& scores, const Tensor& mask, double eps) {
               "normalised_weights: mask must be ", accumulation_type(scores.scalar_type()), " [1 or H, N, P] beside ",
               describe(scores), ", got ", describe(mask));
   TORCH_CHECK(eps > 0, "normalised_weights: eps must be > 0, got ", eps);
+  check_finite("normalised_weights", "eps", eps);
 }
 
 std::tuple<Tensor, Tensor> plain_weights(const Tensor& scores, const Tensor& mask, double eps) {

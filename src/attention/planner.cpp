@@ -72,6 +72,21 @@ void choose(Plan& plan) {
                 bytes_text(static_cast<double>(plan.memory_budget));
 }
 
+void check_workload(const char* op, const Workload& w, int64_t memory_budget) {
+  const auto at_least = [op](const char* name, int64_t value, int64_t least) {
+    TORCH_CHECK(value >= least, op, ": ", name, " must be >= ", least, ", got ", value);
+  };
+  at_least("slices", w.slices, 0);
+  at_least("heads", w.heads, 1);
+  at_least("nodes", w.nodes, 0);
+  at_least("features", w.features, 0);
+  at_least("value_dim", w.value_dim, 0);
+  at_least("element_size", w.element_size, 1);
+  at_least("storage_size", w.storage_size, 1);
+  at_least("threads", w.threads, 1);
+  at_least("memory_budget", memory_budget, 0);
+}
+
 }  // namespace
 
 const char* to_string(Route route) {
@@ -91,6 +106,7 @@ const char* to_string(Route route) {
 }
 
 Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_budget) {
+  check_workload("plan_attention", workload, memory_budget);
   const MaskCounts counts = mask.counts();
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
   plan.estimates = {estimate_dense(counts, workload), estimate_sparse(counts, workload),
@@ -100,6 +116,7 @@ Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_b
 }
 
 Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive, int64_t memory_budget) {
+  check_workload("plan_softmax", workload, memory_budget);
   const MaskCounts counts = mask.counts();
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
   plan.estimates = {estimate_dense(counts, workload)};

@@ -26,11 +26,12 @@ at::Tensor multiplicative(const at::Tensor& scores, const at::Tensor& mask, cons
 
 at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
                              const SoftmaxOptions& options) {
-  const Inputs inputs("softmax_attention", q, k, v, mask, options.eps);
+  const Inputs inputs("softmax_attention", q, k, v, mask, options.eps, options.memory_budget);
   TORCH_CHECK(options.route == Route::automatic || options.route == Route::dense || options.route == Route::sparse,
               "softmax_attention: route must be automatic, dense or sparse, got ", to_string(options.route));
   TORCH_CHECK(options.mask == SoftmaxMask::multiplicative || options.route != Route::sparse,
               "softmax_attention: route must be dense for an additive mask, where every pair attends, got sparse");
+  if (options.scale) check_finite("softmax_attention", "scale", *options.scale);
   if (inputs.v.numel() == 0) return at::zeros_like(v);
   const NoAutocast no_autocast;  // the dtypes of the inputs settle it
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(q.size(-1), 1))));

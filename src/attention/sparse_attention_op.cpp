@@ -27,6 +27,8 @@ PatternTensors check_attention(const Tensor& q, const Tensor& k, const Tensor& v
   TORCH_CHECK(q.size(3) == k.size(3), op, ": k must have the width of q, ", q.size(3), ", got ", describe(k));
   check_values(op, "values", values, pattern.entries(), q);
   TORCH_CHECK(rule.eps > 0, op, ": eps must be positive, got ", rule.eps);
+  check_finite(op, "eps", rule.eps);
+  check_finite(op, "scale", rule.scale);
   return pattern;
 }
 

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/move.h"
 #include "graph/csr.h"
 #include "topomask/graph.h"
 
@@ -10,6 +11,7 @@ namespace {
 constexpr const char* kOp = "GraphBatch";
 
 void check_alike(std::span<const Graph> graphs) {
+  for (const Graph& graph : graphs) check_on_cpu(kOp, "graphs", graph.device());
   for (size_t g = 1; g < graphs.size(); ++g) {
     TORCH_CHECK(graphs[g].directed() == graphs[0].directed(), kOp,
                 ": graphs must be all directed or none, got graph 0 ", graphs[0].directed() ? "directed" : "undirected",

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/checks.h"
 #include "core/move.h"
 #include "graph/csr.h"
 #include "topomask/graph.h"
@@ -10,6 +11,7 @@ namespace topomask {
 namespace {
 
 constexpr const char* kOp = "cartesian_product";
+constexpr int64_t kMostCounted = int64_t{1} << 62;  // two of them can be added
 
 struct Rows {
   explicit Rows(const SparsePattern& pattern)
@@ -76,7 +78,8 @@ Graph cartesian_product(const Graph& a, const Graph& b) {
   const Rows right(*b.pattern());
   TORCH_CHECK(left.nodes == 0 || right.nodes <= std::numeric_limits<int32_t>::max() / left.nodes, kOp,
               ": the product must have at most 2^31-1 nodes, got ", left.nodes, " times ", right.nodes);
-  const int64_t most = left.entries * right.nodes + left.nodes * right.entries;
+  const int64_t most = checked_product(kOp, "the entries along a", {left.entries, right.nodes}, kMostCounted) +
+                       checked_product(kOp, "the entries along b", {left.nodes, right.entries}, kMostCounted);
   check_entry_count(kOp, most);
 
   at::Tensor sources = at::empty({most}, at::kLong);  // positions in the weights of a, followed by those of b

@@ -70,6 +70,7 @@ Graph Graph::from_csr(const at::Tensor& offsets, const at::Tensor& columns, cons
 
 Graph Graph::from_pattern(PatternPtr pattern, at::Tensor weights, bool directed) {
   TORCH_CHECK(pattern, "from_pattern: pattern must not be null");
+  check_on_cpu("from_pattern", "pattern", pattern->device());
   TORCH_CHECK(pattern->rows() == pattern->cols(), "from_pattern: pattern must be square, got ", pattern->rows(),
               " rows and ", pattern->cols(), " columns");
   at::Tensor checked = checked_adjacency("from_pattern", *pattern, weights, directed);
@@ -104,6 +105,8 @@ Graph Graph::normalised(double scale) const {
     return static_cast<double>(std::max<int64_t>(offset[i + 1] - offset[i], 1));
   };
   AT_DISPATCH_FLOATING_TYPES(weights.scalar_type(), "normalised", [&] {
+    TORCH_CHECK(std::isfinite(static_cast<scalar_t>(scale)), "normalised: scale must be in the range of ",
+                weights.scalar_type(), ", got ", scale);
     scalar_t* weight = weights.mutable_data_ptr<scalar_t>();
     at::parallel_for(0, num_nodes(), kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -126,7 +129,10 @@ Graph Graph::with_weights(const at::Tensor& weights) const {
 Graph Graph::to(const at::TensorOptions& target) const {
   TORCH_CHECK(!target.has_dtype() || is_real(target.dtype().toScalarType()), "to: dtype must be Float or Double, got ",
               target.dtype().toScalarType());
-  return Graph(moved(pattern_, target), weights_.to(target), directed_);
+  at::Tensor weights = weights_.to(target);
+  // Numbers that float64 holds may be beyond float32.
+  if (weights.scalar_type() != weights_.scalar_type()) check_finite("to", "weights as float32", weights);
+  return Graph(moved(pattern_, target), std::move(weights), directed_);
 }
 
 Graph Graph::reversed() const {

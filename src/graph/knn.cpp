@@ -151,7 +151,7 @@ Graph Graph::knn(const at::Tensor& points, const KnnOptions& options) {
   const int64_t k = options.k;
   TORCH_CHECK(k >= 0 && (nodes == 0 || k < nodes), kOp, ": k must be in [0, ", nodes, "), the number of points, got ",
               k);
-  check_entry_count(kOp, nodes * k);
+  check_entry_count(kOp, checked_product(kOp, "points x k", {nodes, k}, std::numeric_limits<int64_t>::max()));
   static const auto nearest = c10::Dispatcher::singleton()
                                   .findSchemaOrThrow("topomask::nearest_neighbours", "")
                                   .typed<decltype(nearest_neighbours_meta)>();

@@ -23,8 +23,8 @@ at::Tensor mask_rows(const Mask& mask, const at::Tensor& rows) {
 
 MaskError mask_error(const std::vector<MaskPtr>& masks, const at::Tensor& rows) {
   TORCH_CHECK(masks.size() >= 2, "mask_error: masks must be at least two, got ", masks.size());
-  TORCH_CHECK(rows.defined() && rows.dim() == 1 && rows.scalar_type() == at::kLong,
-              "mask_error: rows must be Long [r], got ", describe(rows));
+  TORCH_CHECK(rows.defined() && rows.dim() == 1 && rows.scalar_type() == at::kLong && rows.is_cpu(),
+              "mask_error: rows must be Long [r] on cpu, got ", describe(rows));
   for (const MaskPtr& mask : masks) {
     TORCH_CHECK(mask != nullptr && mask->size() == masks[0]->size() && mask->heads() == masks[0]->heads(),
                 "mask_error: masks must be of one size and number of heads, got ",
@@ -51,6 +51,9 @@ MaskError mask_error(const Graph& graph, const WalkOptions& walks, const at::Ten
   check_on_cpu("mask_error", "graph", graph.device());
   TORCH_CHECK(options.batches >= 2, "mask_error: batches must be >= 2, got ", options.batches);
   TORCH_CHECK(options.nodes >= 0, "mask_error: nodes must be >= 0, got ", options.nodes);
+  TORCH_CHECK(walks.walkers >= 1 && walks.walkers < (int64_t{1} << 32) / options.batches,
+              "mask_error: batches tables of walkers must be numbered below 2^32, got ", options.batches, " of ",
+              walks.walkers);
   std::vector<MaskPtr> masks;
   WalkOptions own = walks;
   if (options.diagonal == Diagonal::debiased) own.group_products = true;

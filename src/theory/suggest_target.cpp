@@ -110,9 +110,15 @@ void check_suggest_arguments(const char* op, const char* name, const Graph& grap
                   coefficients.scalar_type() == graph.weights().scalar_type(),
               op, ": ", name, " must be ", graph.weights().scalar_type(),
               " [K] as the graph's weights are, K >= 1, got ", describe(coefficients));
+  check_finite(op, name, coefficients);
   TORCH_CHECK(tolerance > 0, op, ": tolerance must be > 0, got ", tolerance);
+  check_finite(op, "tolerance", tolerance);
   TORCH_CHECK(options.nodes >= 1, op, ": nodes must be >= 1, got ", options.nodes);
   TORCH_CHECK(options.max_walkers >= 4, op, ": max_walkers must be >= 4, got ", options.max_walkers);
+  TORCH_CHECK(options.max_walkers <= std::numeric_limits<int32_t>::max(), op,
+              ": max_walkers must be at most 2^31-1, got ", options.max_walkers);
+  TORCH_CHECK(options.features >= 1, op, ": features must be >= 1, got ", options.features);
+  TORCH_CHECK(options.value_dim >= 1, op, ": value_dim must be >= 1, got ", options.value_dim);
 }
 
 }  // namespace topomask

@@ -45,6 +45,8 @@ class GivenWalks {
           to.start[alive] = starts[r];
           to.number[alive] = static_cast<uint32_t>(first_walker_ + w);
           to.position[alive] = static_cast<uint32_t>(nodes_[at]);
+          TORCH_CHECK(!loads_ || std::isfinite(loads_[at]), kOp, ": loads must be finite, got ", loads_[at], " at hop ",
+                      t, " of walk ", w, " from node ", starts[r]);
           to.load[alive++] = loads_ ? loads_[at] : load;
         }
       }

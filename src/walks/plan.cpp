@@ -9,8 +9,9 @@
 namespace topomask {
 namespace {
 
-constexpr int64_t kMostHops = 32767;  // hops are int16
-constexpr int64_t kMostWalkers = int64_t{1} << 32;
+constexpr int64_t kMostHops = 32767;                                   // hops are int16
+constexpr int64_t kMostWalkers = std::numeric_limits<int32_t>::max();  // counts are int32
+constexpr int64_t kWalkerNumbers = int64_t{1} << 32;
 
 /// The probability of halting after t hops, for every t a walk can reach.
 std::vector<double> halting(const char* op, const WalkOptions& options) {
@@ -36,9 +37,9 @@ std::vector<double> halting(const char* op, const WalkOptions& options) {
 }
 
 void check_walkers(const char* op, const WalkOptions& options, const WalkPlan& plan) {
-  TORCH_CHECK(options.walkers >= 1 && options.walkers <= kMostWalkers, op, ": walkers must be in [1, 2^32], got ",
+  TORCH_CHECK(options.walkers >= 1 && options.walkers <= kMostWalkers, op, ": walkers must be in [1, 2^31-1], got ",
               options.walkers);
-  TORCH_CHECK(options.first_walker >= 0 && options.first_walker + options.walkers <= kMostWalkers, op,
+  TORCH_CHECK(options.first_walker >= 0 && options.first_walker <= kWalkerNumbers - options.walkers, op,
               ": first_walker must be >= 0 and first_walker + walkers <= 2^32, got ", options.first_walker, " and ",
               options.walkers, " walkers");
   TORCH_CHECK(!plan.antithetic || options.first_walker % 2 == 0, op,

@@ -105,6 +105,13 @@ TEST(Graph, NormalisedDividesByTheRootOfBothDegrees) {
     EXPECT_EQ(normal.pattern(), graph.pattern());
   }
   EXPECT_MESSAGE(Graph::path(3).normalised(NAN), "normalised: scale must be finite, got nan");
+  EXPECT_MESSAGE(Graph::path(3).normalised(1e60), "normalised: scale must be in the range of Float, got 1e+60");
+  EXPECT_EQ(Graph::path(3).to(at::kDouble).normalised(1e60).num_nodes(), 3);
+}
+
+TEST(Graph, WeightsThatFloat32CannotHoldAreNotConverted) {
+  const Graph graph = Graph::path(2).to(at::kDouble).with_weights(at::full({2}, 1e60, at::kDouble));
+  EXPECT_MESSAGE(graph.to(at::kFloat), "to: weights as float32 must be finite, got inf at 0");
 }
 
 TEST(Graph, WithWeightsReplacesTheWeightsOnly) {

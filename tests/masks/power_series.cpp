@@ -64,8 +64,21 @@ TEST(PowerSeries, CarriesGlobalTokens) {
                  at::constant_pad_nd(series(graph, alpha), {2, 0, 2, 0}, 1));
 }
 
-TEST(PowerSeries, WithoutTermsIsZero) {
-  const MaskPtr mask = power_series_mask(Graph::path(3), at::empty({0}));
+TEST(PowerSeries, RefusesAlphaThatIsEmptyOrNotFinite) {
+  const Graph graph = Graph::path(3);
+  EXPECT_ERROR(power_series_mask(graph, at::empty({0})),
+               "power_series_mask: alpha must have at least one coefficient, got Float[0]");
+  EXPECT_ERROR(power_series_mask(graph, at::empty({2, 0})),
+               "alpha must have at least one coefficient, got Float[2, 0]");
+  at::Tensor alpha = at::ones({2, 3});
+  alpha[1][2] = NAN;
+  EXPECT_ERROR(power_series_mask(graph, alpha), "power_series_mask: alpha must be finite, got nan at [1, 2]");
+  EXPECT_ERROR(power_series_mask(graph, at::tensor({1.F, -INFINITY})), "alpha must be finite, got -inf at 1");
+  EXPECT_ERROR(power_series_mask(graph, at::tensor({1.F, INFINITY}).requires_grad_()), "got inf at 1");
+}
+
+TEST(PowerSeries, OfZerosIsZeroOnEveryRoute) {
+  const MaskPtr mask = power_series_mask(Graph::path(3), at::zeros({2}));
   EXPECT_TRUE(close(mask->matmul(at::ones({3, 2})), at::zeros({3, 2}), 0));
   const at::Tensor x = at::rand({3, 4});
   for (Route route : {Route::dense, Route::sparse, Route::features, Route::operator_}) {

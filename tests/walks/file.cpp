@@ -159,7 +159,7 @@ TEST_F(ForgedWalkFile, CannotAskForMemoryItDoesNotFill) {
     }
   }
   expect_refused(kNodes, int64_t{1} << 61, 8, "the header promises 2305843009213693952 elements in");
-  expect_refused(16, 0, 8, "walkers must be in [1, 2^32], got 0");
+  expect_refused(16, 0, 8, "walkers must be in [1, 2^31-1], got 0");
   expect_refused(16 + 4 * 8, 7, 8, "unknown coupling 7 or proposal 0");
   expect_refused(16 + 11 * 8, 7, 8, "the header contradicts itself on the longest walk");
 }

@@ -8,8 +8,31 @@ void expect_refused(const WalkOptions& options, const std::string& text, const G
 }
 
 TEST(WalkOptions, WalkersAreAtLeastOne) {
-  expect_refused({.walkers = 0}, "walkers must be in [1, 2^32], got 0");
-  expect_refused({.walkers = -3}, "walkers must be in [1, 2^32], got -3");
+  expect_refused({.walkers = 0}, "walkers must be in [1, 2^31-1], got 0");
+  expect_refused({.walkers = -3}, "walkers must be in [1, 2^31-1], got -3");
+  expect_refused({.walkers = int64_t{1} << 31}, "walkers must be in [1, 2^31-1], got 2147483648");
+}
+
+TEST(WalkOptions, NumbersOfWalkersDoNotOverflow) {
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  expect_refused({.first_walker = kHuge},
+                 "first_walker must be >= 0 and first_walker + walkers <= 2^32, got 9223372036");
+  const Graph graph = Graph::path(5);
+  EXPECT_ERROR(extend_walks(sample_walks(graph), graph, kHuge),
+               "extend_walks: more_walkers must leave at most 2^31-1 walkers in all, got 9223372036854775807 beside 4");
+}
+
+TEST(WalkOptions, GivenLoadsAreFiniteWhereTheyAreRead) {
+  const Graph graph = Graph::path(2);
+  const at::Tensor nodes = at::tensor({0, 1, 1, -1}, at::kLong).view({2, 1, 2});
+  at::Tensor loads = at::ones({2, 1, 2});
+  loads[1][0][1] = NAN;  // after the end
+  EXPECT_EQ(walk_table_from_walks(graph, nodes, {}, loads).nodes(), 2);
+  loads[0][0][1] = NAN;
+  EXPECT_ERROR(walk_table_from_walks(graph, nodes, {}, loads),
+               "walk_table_from_walks: loads must be finite, got nan at hop 1 of walk 0 from node 0");
+  loads[0][0][1] = -INFINITY;
+  EXPECT_ERROR(walk_table_from_walks(graph, nodes, {}, loads), "loads must be finite, got -inf at hop 1");
 }
 
 TEST(WalkOptions, FirstWalkerIsCountedInWords) {

@@ -9,9 +9,9 @@
 namespace topomask {
 
 struct LoaderOptions {
-  int64_t batch_size = 128;
+  int64_t batch_size = 128;  ///< from 1 to 2³²
   int64_t workers = 2;       ///< threads that make batches ahead; 0: next() makes them itself
-  int64_t prefetch = 4;      ///< batches ready or being made, at most
+  int64_t prefetch = 4;      ///< batches ready or being made, at most; up to 65536
   bool shuffle = true;       ///< a new order every epoch
   bool drop_last = true;     ///< an epoch ends before a batch that would be smaller than the others
   int64_t crop_padding = 0;  ///< pad by zeros on every side, crop back at a random place

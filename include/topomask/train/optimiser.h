@@ -17,10 +17,12 @@ using NamedTensors = std::map<std::string, at::Tensor>;
 /// which decay, other parameters, and those of masks, whose learning rate is multiplied (see ParameterKind).
 class Optimiser {
  public:
-  Optimiser(const torch::nn::Module& model, const TrainOptions& options);
+  Optimiser(const torch::nn::Module& model,
+            const TrainOptions& options);  ///< options as TrainOptions::check wants them
 
   /// One step by the gradients at hand, which are clipped to a common norm and then dropped. A parameter without a
-  /// gradient counts as having a zero one. Returns the norm before clipping, on the parameters' device.
+  /// gradient counts as having a zero one. The learning rate is finite and >= 0. Returns the norm before clipping, on
+  /// the parameters' device.
   at::Tensor step(double learning_rate);
 
   /// Moments and the number of steps made, by the parameters' names. `restore` refuses tensors of other names or

@@ -59,7 +59,8 @@ class CausalMask final : public Mask {
 }  // namespace
 
 MaskPtr causal_mask(int64_t nodes) {
-  TORCH_CHECK(nodes >= 0, "causal_mask: nodes must be >= 0, got ", nodes);
+  TORCH_CHECK(nodes >= 0 && nodes <= std::numeric_limits<int32_t>::max(),
+              "causal_mask: nodes must be in [0, 2^31-1], got ", nodes);
   return std::make_shared<CausalMask>(nodes);
 }
 

@@ -39,9 +39,12 @@ class DenseMask final : public Mask {
 }  // namespace
 
 MaskPtr dense_mask(const at::Tensor& matrix) {
+  TORCH_CHECK(!matrix.defined() || matrix.dim() != 3 || matrix.size(0) >= 1,
+              "dense_mask: matrix must have at least one head, got ", describe(matrix));
   TORCH_CHECK(matrix.defined() && (matrix.dim() == 2 || matrix.dim() == 3) && matrix.size(-1) == matrix.size(-2) &&
                   is_real(matrix.scalar_type()),
               "dense_mask: matrix must be Float or Double, [N, N] or [H, N, N], got ", describe(matrix));
+  check_below_infinity("dense_mask", "matrix", matrix);
   return std::make_shared<DenseMask>(matrix);
 }
 

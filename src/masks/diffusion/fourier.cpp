@@ -12,10 +12,12 @@ FourierFactors random_fourier_factors(const at::Tensor& points, const FourierOpt
   constexpr const char* kOp = "random_fourier_factors";
   TORCH_CHECK(points.defined() && points.dim() == 2 && is_real(points.scalar_type()) && points.device().is_cpu(), kOp,
               ": points must be Float or Double [N, dims] on cpu, got ", describe(points));
-  TORCH_CHECK(points.detach().isfinite().all().item<bool>(), kOp, ": points must be finite, got a value that is not");
+  check_finite(kOp, "points", points);
   TORCH_CHECK(std::isfinite(options.radius) && options.radius > 0, kOp, ": radius must be finite and > 0, got ",
               options.radius);
   TORCH_CHECK(options.features >= 1, kOp, ": features must be >= 1, got ", options.features);
+  checked_product(kOp, "the factors, N x 2 x features,", {points.size(0), 2, options.features}, kMostNumbers);
+  checked_product(kOp, "the frequencies, features x dims,", {options.features, points.size(1)}, kMostNumbers);
 
   // A kernel f(z) = ∫ τ(ω) cos(ω·z) dω is the mean of τ(ω)/p(ω)·cos(ω·z) over frequencies ω drawn from p, here normal
   // with the deviation of the Gaussian part of τ; the weight is what is left of τ, one factor per coordinate.

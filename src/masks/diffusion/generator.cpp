@@ -34,7 +34,7 @@ void check_lambda(const char* op, const at::Tensor& lambda) {
   TORCH_CHECK(lambda.defined() && is_real(lambda.scalar_type()) && (lambda.is_cpu() || lambda.is_cuda()) &&
                   lambda.dim() <= 1 && lambda.numel() >= 1,
               op, ": lambda must be Float or Double, [] or [H], on cpu or cuda, got ", describe(lambda));
-  lambda_values(op, lambda);
+  if (lambda.is_cpu()) lambda_values(op, lambda);
 }
 
 std::vector<double> lambda_values(const char* op, const at::Tensor& lambda) {

@@ -70,7 +70,7 @@ class LowRankDiffusionMask final : public Mask {
 
  private:
   at::Tensor core() const {
-    lambda_values(kOp, lambda_);
+    if (lambda_.is_cpu()) lambda_values(kOp, lambda_);  // a GPU would be waited for
     return core_of(u_.detach(), v_.detach(), lambda_.detach());
   }
 
@@ -87,8 +87,7 @@ class LowRankDiffusionMask final : public Mask {
 void check_factor(const char* name, const at::Tensor& factor) {
   TORCH_CHECK(factor.defined() && factor.dim() == 2 && is_real(factor.scalar_type()), kOp, ": ", name,
               " must be Float or Double [N, r], got ", describe(factor));
-  TORCH_CHECK(factor.detach().isfinite().all().item<bool>(), kOp, ": ", name,
-              " must be finite, got a value that is not");
+  check_finite(kOp, name, factor);
 }
 
 }  // namespace
@@ -97,10 +96,10 @@ MaskPtr low_rank_diffusion_mask(const at::Tensor& u, const at::Tensor& v, const 
   check_factor("u", u);
   check_factor("v", v);
   check_lambda(kOp, lambda);
-  TORCH_CHECK(v.sizes() == u.sizes() && v.scalar_type() == u.scalar_type(), kOp, ": v must be like u, ", describe(u),
-              ", got ", describe(v));
-  TORCH_CHECK(lambda.scalar_type() == u.scalar_type(), kOp, ": lambda must be ", u.scalar_type(), " as u is, got ",
-              describe(lambda));
+  TORCH_CHECK(v.sizes() == u.sizes() && v.scalar_type() == u.scalar_type() && v.device() == u.device(), kOp,
+              ": v must be like u, ", describe(u), ", got ", describe(v));
+  TORCH_CHECK(lambda.scalar_type() == u.scalar_type() && lambda.device() == u.device(), kOp, ": lambda must be ",
+              u.scalar_type(), " as u is, on ", u.device(), ", got ", describe(lambda));
   return std::make_shared<LowRankDiffusionMask>(u, v, lambda);
 }
 

@@ -11,6 +11,7 @@ constexpr const char* kOp = "degree_embedding";
 at::Tensor rows_by_degree(const char* name, const at::Tensor& table, const Graph& graph) {
   TORCH_CHECK(table.defined() && table.dim() == 2 && table.size(0) >= 1 && is_real(table.scalar_type()), kOp, ": ",
               name, " must be Float or Double [max_degree + 1, C], got ", describe(table));
+  check_finite(kOp, name, table);
   return at::embedding(table, graph.degrees().clamp_max(table.size(0) - 1).to(table.device()));
 }
 

@@ -15,12 +15,7 @@ inline int64_t row_heads(const at::Tensor& parameter) {
   return parameter.dim() == 2 ? parameter.size(0) : 1;
 }
 
-inline void check_finite(const char* op, const char* name, const at::Tensor& parameter) {
-  TORCH_CHECK(parameter.detach().isfinite().all().item<bool>(), op, ": ", name,
-              " must be finite, got a value that is not");
-}
-
-/// Float or Double, [K] or [H, K] with least ≤ K ≤ kLongestRow, finite.
+/// Float or Double, [K] or [H, K] with least ≤ K ≤ kLongestRow, finite (where it is on the CPU).
 inline void check_rows(const char* op, const char* name, const at::Tensor& parameter, int64_t least) {
   TORCH_CHECK(parameter.defined() && (parameter.dim() == 1 || parameter.dim() == 2) &&
                   is_real(parameter.scalar_type()) && row_heads(parameter) >= 1,

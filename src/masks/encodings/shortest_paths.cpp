@@ -10,6 +10,7 @@ namespace topomask {
 at::Tensor shortest_paths(const Graph& graph, const ShortestPathOptions& options) {
   check_on_cpu("shortest_paths", "graph", graph.device());
   const int64_t nodes = graph.num_nodes();
+  TORCH_CHECK(options.max_entries >= 0, "shortest_paths: max_entries must be >= 0, got ", options.max_entries);
   TORCH_CHECK(nodes == 0 || nodes <= options.max_entries / nodes,
               "shortest_paths: graph must have at most max_entries = ", options.max_entries, " pairs of nodes, got ",
               nodes, " nodes");

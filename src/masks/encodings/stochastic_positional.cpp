@@ -64,7 +64,8 @@ void check_like(const char* name, const at::Tensor& parameter, const at::Tensor&
 
 MaskPtr stochastic_positional_mask(int64_t nodes, const at::Tensor& frequencies, const at::Tensor& amplitudes,
                                    const at::Tensor& phases, const StochasticPositionalOptions& options) {
-  TORCH_CHECK(nodes >= 0, kOp, ": nodes must be >= 0, got ", nodes);
+  TORCH_CHECK(nodes >= 0 && nodes <= std::numeric_limits<int32_t>::max(), kOp, ": nodes must be in [0, 2^31-1], got ",
+              nodes);
   check_rows(kOp, "frequencies", frequencies, 1);
   check_like("amplitudes", amplitudes, frequencies);
   std::vector<at::Tensor> parameters{frequencies, amplitudes};
@@ -78,6 +79,7 @@ MaskPtr stochastic_positional_mask(int64_t nodes, const at::Tensor& frequencies,
     std::vector<int64_t> shape = frequencies.sizes().vec();
     shape.back() *= 2;
     shape.push_back(options.realisations);
+    checked_product(kOp, "the random numbers, waves x realisations,", shape, kMostNumbers);
     noise = at::randn(shape, at::detail::createCPUGenerator(options.seed), at::dtype(at::kDouble)) /
             std::sqrt(static_cast<double>(options.realisations));
   }

@@ -59,7 +59,12 @@ constexpr double kExpansionShare = 0.05, kTermsShare = 0.05, kEigenvectorsShare 
 
 Expansion expand(const std::function<double(double)>& f, double length, int64_t degree, double tolerance) {
   const int64_t points = degree + 1;
-  const auto at = [&](double unit) { return f(0.5 * length * (1 + unit)); };
+  const auto at = [&](double unit) {
+    const double distance = 0.5 * length * (1 + unit), value = f(distance);
+    TORCH_CHECK(std::isfinite(value), "DistanceFunction::smooth: f must be finite on [0, ", length, "], got ",
+                std::isnan(value) ? "nan" : c10::str(value), " at ", distance);
+    return value;
+  };
   at::Tensor values = at::empty({points}, at::kDouble);
   Expansion result;
   double& largest = result.largest;
@@ -79,7 +84,7 @@ Expansion expand(const std::function<double(double)>& f, double length, int64_t 
     largest = std::max(largest, std::abs(value));
     error = std::max(error, std::abs(evaluate(result.coefficients, unit) - value));
   }
-  // A constant 0 is met by no terms at all; NaN is met by nothing.
+  // A constant 0 is met by no terms at all.
   result.error = error == 0 ? 0 : error / largest;
   double dropped = 0;
   while (result.coefficients.size() > 1 &&

@@ -16,24 +16,12 @@ std::shared_ptr<const Rule> exact_rule(ExponentialPolynomial exact) {
   return std::make_shared<Rule>(Rule{.kind = Rule::Kind::exact, .exact = exact, .function = exact});
 }
 
-void check_finite(const char* op, const char* argument, const at::Tensor& values) {
-  const at::Tensor plain = values.detach().to(at::kDouble).contiguous();
-  for (int64_t i = 0; i < plain.numel(); ++i) {
-    const double value = plain.const_data_ptr<double>()[i];
-    TORCH_CHECK(std::isfinite(value), "DistanceFunction::", op, ": ", argument, " must be finite, got ",
-                std::isnan(value) ? "nan"
-                : value < 0       ? "-inf"
-                                  : "inf",
-                " at ", i);
-  }
-}
-
 void check_parameter(const char* argument, const at::Tensor& value) {
   TORCH_CHECK(value.defined() && is_real(value.scalar_type()) && value.dim() <= 1 && value.numel() >= 1 &&
                   value.device().is_cpu(),
               "DistanceFunction::exponential: ", argument, " must be float32 or float64, [] or [H], on cpu, got ",
               describe(value));
-  check_finite("exponential", argument, value);
+  check_finite("DistanceFunction::exponential", argument, value);
 }
 
 /// f∘g of two functions without parameters, by what they have in common: exact, smooth, or integers only.
@@ -57,6 +45,7 @@ DistanceFunction::DistanceFunction(std::shared_ptr<const Rule> rule) : rule_(std
 DistanceFunction DistanceFunction::exponential(double a, double b) {
   TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "DistanceFunction::exponential: a and b must be finite, got ", a,
               " and ", b);
+  TORCH_CHECK(std::isfinite(std::exp(b)), "DistanceFunction::exponential: b must have a finite exp(b), got ", b);
   return DistanceFunction(exact_rule(ExponentialPolynomial({Term{a, {std::exp(b)}}})));
 }
 
@@ -76,7 +65,8 @@ DistanceFunction DistanceFunction::table(const at::Tensor& f) {
   TORCH_CHECK(f.defined() && is_real(f.scalar_type()) && (f.dim() == 1 || f.dim() == 2) && f.device().is_cpu() &&
                   (f.dim() == 1 || f.size(0) >= 1),
               "DistanceFunction::table: f must be float32 or float64, [K] or [H, K], on cpu, got ", describe(f));
-  check_finite("table", "f", f);
+  TORCH_CHECK(f.size(-1) >= 1, "DistanceFunction::table: f must have at least one value, got ", describe(f));
+  check_finite("DistanceFunction::table", "f", f);
   return DistanceFunction(std::make_shared<Rule>(Rule{.kind = Rule::Kind::table, .f = f}));
 }
 
@@ -117,6 +107,7 @@ DistanceFunction DistanceFunction::sum(const DistanceFunction& f, const Distance
 double DistanceFunction::operator()(double distance) const {
   TORCH_CHECK(!rule_->learnable(), "DistanceFunction: the function must be without parameters to be called, got a ",
               rule_->kind == Rule::Kind::table ? "table" : "learnable exponential");
+  TORCH_CHECK(!std::isnan(distance), "DistanceFunction: distance must be a number, got nan");
   return rule_->function(distance);
 }
 

@@ -5,6 +5,9 @@
 
 #include <numeric>
 
+#include "core/checks.h"
+#include "graph/csr.h"
+
 namespace topomask {
 namespace {
 
@@ -32,6 +35,9 @@ struct Bordered {
 
 Bordered build(const SparsePattern& inner, const Border& border) {
   const int64_t rows = border.rows + inner.rows(), before = static_cast<int64_t>(border.before.size());
+  checked_product("with_global_tokens", "the entries of the tokens' rows", {border.rows, border.full_columns},
+                  kMaxEntries);
+  checked_product("with_global_tokens", "the entries of the tokens' columns", {inner.rows(), before}, kMaxEntries);
   const int64_t entries = border.rows * border.full_columns + inner.rows() * before + inner.entries();
   at::Tensor offsets = at::empty({rows + 1}, at::kLong), columns = at::empty({entries}, at::kInt);
   at::Tensor places = at::empty({inner.entries()}, at::kLong);

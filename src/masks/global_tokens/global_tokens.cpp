@@ -54,7 +54,8 @@ class GlobalTokensMask final : public Mask {
   std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const override {
     const auto inner = inner_->masked_product_work(features, value_dim);
     if (!inner) return std::nullopt;
-    return *inner + 2.0 * static_cast<double>(tokens_ * size() * (features + value_dim));
+    return *inner +
+           2.0 * static_cast<double>(tokens_) * static_cast<double>(size()) * static_cast<double>(features + value_dim);
   }
 
   at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
@@ -116,6 +117,10 @@ class GlobalTokensMask final : public Mask {
 MaskPtr with_global_tokens(const MaskPtr& mask, int64_t tokens) {
   TORCH_CHECK(mask != nullptr, "with_global_tokens: mask must be given, got none");
   TORCH_CHECK(tokens >= 0, "with_global_tokens: tokens must be >= 0, got ", tokens);
+  constexpr int64_t kMostNodes = std::numeric_limits<int32_t>::max();
+  TORCH_CHECK(tokens <= kMostNodes - mask->size(),
+              "with_global_tokens: tokens must leave at most 2^31-1 nodes in all, got ", tokens, " beside ",
+              mask->size(), " nodes");
   return tokens == 0 ? mask : std::make_shared<GlobalTokensMask>(mask, tokens);
 }
 

@@ -97,6 +97,8 @@ MaskPtr projected_mask(const MaskPtr& mask, const ProjectionOptions& options) {
               "projected_mask: mask must have sparse factors, got mask ", mask->name());
   const auto factors = mask->factors();
   const SparseMatrix& left = *factors->left.sparse;
+  checked_product("projected_mask", "the signs, factor columns x width,", {left.pattern->cols(), options.width},
+                  kMostNumbers);
   const at::Tensor bits =
       at::randint(0, 2, {left.pattern->cols(), options.width}, at::detail::createCPUGenerator(options.seed), at::kLong);
   const at::Tensor signs = (2 * bits - 1).to(at::kDouble) / std::sqrt(static_cast<double>(options.width));

@@ -19,8 +19,10 @@ inline void check_function(const char* op, const char* name, const at::Tensor& f
   TORCH_CHECK(function_heads(f) >= 1, op, ": ", name, " must have at least one head, got ", describe(f));
   TORCH_CHECK(f.scalar_type() == like.scalar_type(), op, ": ", name, " must be ", like.scalar_type(), " as ", whose,
               " are, got ", describe(f));
+  TORCH_CHECK(f.size(-1) >= 1, op, ": ", name, " must have at least one coefficient, got ", describe(f));
   TORCH_CHECK(f.size(-1) <= max_hops + 1, op, ": ", name, " must have at most max_hops + 1 = ", max_hops + 1,
               " coefficients, got ", describe(f));
+  check_finite(op, name, f);
 }
 inline void check_function(const char* op, const char* name, const at::Tensor& f, const WalkTable& walks) {
   check_function(op, name, f, walks.loads(), "the loads of the walks", walks.max_hops());

@@ -34,7 +34,8 @@ class NoneMask final : public Mask {
 }  // namespace
 
 MaskPtr none_mask(int64_t nodes) {
-  TORCH_CHECK(nodes >= 0, "none_mask: nodes must be >= 0, got ", nodes);
+  TORCH_CHECK(nodes >= 0 && nodes <= std::numeric_limits<int32_t>::max(),
+              "none_mask: nodes must be in [0, 2^31-1], got ", nodes);
   return std::make_shared<NoneMask>(nodes);
 }
 

@@ -142,6 +142,9 @@ MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const Pow
               graph.weights().scalar_type(), " as the graph's weights are, got ", describe(alpha));
   TORCH_CHECK(alpha.device() == graph.device(), "power_series_mask: alpha must be on ", graph.device(),
               " as the graph is, got ", describe(alpha));
+  TORCH_CHECK(alpha.size(-1) >= 1, "power_series_mask: alpha must have at least one coefficient, got ",
+              describe(alpha));
+  check_finite("power_series_mask", "alpha", alpha);
   TORCH_CHECK(options.max_sparse_entries >= 0, "power_series_mask: max_sparse_entries must be >= 0, got ",
               options.max_sparse_entries);
   return std::make_shared<PowerSeriesMask>(std::make_shared<Structure>(graph, alpha.size(-1), options), alpha);

@@ -84,6 +84,10 @@ MaskPtr sparse_mask(const SparseMatrix& matrix) {
                   is_real(values.scalar_type()),
               "sparse_mask: values must be Float or Double, [entries = ", pattern.entries(), "] or [H, entries], got ",
               describe(values));
+  TORCH_CHECK(matrix.heads() >= 1, "sparse_mask: values must have at least one head, got ", describe(values));
+  TORCH_CHECK(values.device() == pattern.device(), "sparse_mask: values must be on ", pattern.device(),
+              " as the pattern is, got ", describe(values));
+  check_below_infinity("sparse_mask", "values", values);
   return std::make_shared<SparseMask>("sparse", matrix, true);
 }
 

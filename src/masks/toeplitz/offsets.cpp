@@ -29,17 +29,26 @@ at::Tensor allowed_offsets(const std::vector<int64_t>& shape, Causality causalit
 
 }  // namespace
 
-OffsetRule::OffsetRule(std::vector<int64_t> dims, bool by_distance, const ToeplitzOptions& options)
-    : dims_(std::move(dims)), by_distance_(by_distance), options_(options) {
+std::vector<int64_t> OffsetRule::parameter_shape_of(const std::vector<int64_t>& dims, bool by_distance) {
+  std::vector<int64_t> shape;
   int64_t distances = 1;
-  for (int64_t n : dims_) {
-    nodes_ *= n;
+  bool empty = false;
+  for (int64_t n : dims) {
+    empty |= n == 0;
     distances += n - 1;
-    offset_shape_.push_back(std::max<int64_t>(0, 2 * n - 1));
+    shape.push_back(std::max<int64_t>(0, 2 * n - 1));
   }
-  parameter_shape_ = offset_shape_;
+  return by_distance ? std::vector<int64_t>{empty ? 0 : distances} : shape;
+}
+
+OffsetRule::OffsetRule(std::vector<int64_t> dims, bool by_distance, const ToeplitzOptions& options)
+    : dims_(std::move(dims)),
+      by_distance_(by_distance),
+      options_(options),
+      offset_shape_(parameter_shape_of(dims_, false)),
+      parameter_shape_(parameter_shape_of(dims_, by_distance)) {
+  for (int64_t n : dims_) nodes_ *= n;
   if (by_distance_) {
-    parameter_shape_ = {nodes_ == 0 ? 0 : distances};
     at::Tensor distance = at::zeros(offset_shape_, at::kLong);
     for (size_t axis = 0; axis < dims_.size(); ++axis) distance.add_(axis_offsets(offset_shape_, axis).abs());
     distance_ = distance.view({1, -1});

@@ -13,6 +13,9 @@ namespace topomask {
 /// distances, zeros in the future.
 class OffsetRule {
  public:
+  /// Of the parameter, for one head: the offsets' shape, or [K]. Nothing is allocated.
+  static std::vector<int64_t> parameter_shape_of(const std::vector<int64_t>& dims, bool by_distance);
+
   /// `by_distance`: the parameter is f [H, K]; otherwise the offsets themselves.
   OffsetRule(std::vector<int64_t> dims, bool by_distance, const ToeplitzOptions& options);
 
@@ -20,7 +23,7 @@ class OffsetRule {
   int64_t nodes() const { return nodes_; }
   const ToeplitzOptions& options() const { return options_; }
   bool by_distance() const { return by_distance_; }
-  const std::vector<int64_t>& parameter_shape() const { return parameter_shape_; }  ///< for one head
+  const std::vector<int64_t>& parameter_shape() const { return parameter_shape_; }
 
   at::Tensor offsets(const at::Tensor& parameter) const;  ///< g, differentiable
   /// ∂/∂parameter from ∂/∂g.

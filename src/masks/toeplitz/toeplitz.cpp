@@ -121,16 +121,17 @@ void check_dims(const char* op, const std::vector<int64_t>& dims) {
 MaskPtr make(const char* op, const char* argument, const std::vector<int64_t>& dims, const at::Tensor& parameter,
              bool by_distance, const ToeplitzOptions& options) {
   check_dims(op, dims);
-  auto rule = std::make_shared<const OffsetRule>(dims, by_distance, options);
-  const at::IntArrayRef shape = rule->parameter_shape();
+  const std::vector<int64_t> expected = OffsetRule::parameter_shape_of(dims, by_distance);
+  const at::IntArrayRef shape = expected;
   const bool per_head = parameter.defined() && parameter.dim() == std::ssize(shape) + 1 && parameter.size(0) >= 1;
   TORCH_CHECK(parameter.defined() && is_real(parameter.scalar_type()) &&
                   (per_head ? parameter.sizes().slice(1) : parameter.sizes()) == shape,
               op, ": ", argument, " must be Float or Double of shape ", shape, ", or [H, …] of it, for a grid of ",
               at::IntArrayRef(dims), ", got ", describe(parameter));
-  TORCH_CHECK(parameter.detach().isfinite().all().item<bool>(), op, ": ", argument,
-              " must be finite, got a value that is not");
-  return std::make_shared<ToeplitzMask>(std::move(rule), parameter);
+  check_finite(op, argument, parameter);
+  // The tables of the rule are as large as the offsets: made when the parameter is known to be right.
+  checked_product(op, "the number of offsets", OffsetRule::parameter_shape_of(dims, false), kMostNumbers);
+  return std::make_shared<ToeplitzMask>(std::make_shared<const OffsetRule>(dims, by_distance, options), parameter);
 }
 
 }  // namespace

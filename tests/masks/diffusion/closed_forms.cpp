@@ -162,7 +162,7 @@ TEST(LowRankDiffusion, SaysWhatIsWrong) {
                "low_rank_diffusion_mask: u must be Float or Double [N, r], got Float[4]");
   EXPECT_ERROR(low_rank_diffusion_mask(u, at::ones({4, 3}), lambda),
                "low_rank_diffusion_mask: v must be like u, Float[4, 2] on cpu, got Float[4, 3]");
-  EXPECT_ERROR(low_rank_diffusion_mask(u, u / 0, lambda), "v must be finite, got a value that is not");
+  EXPECT_ERROR(low_rank_diffusion_mask(u, u / 0, lambda), "v must be finite, got inf at [0, 0]");
   EXPECT_ERROR(low_rank_diffusion_mask(u, u, -lambda), "lambda must be finite and >= 0, got -0.5");
   EXPECT_ERROR(low_rank_diffusion_mask(u, u, lambda.to(at::kDouble)), "lambda must be Float as u is");
 }

@@ -32,6 +32,8 @@ TEST(DistanceFunction, RefusesBadArguments) {
   EXPECT_ERROR(F::table(at::ones({2, 2, 2})),
                "DistanceFunction::table: f must be float32 or float64, [K] or [H, K], on cpu, got Float[2, 2, 2]");
   EXPECT_ERROR(F::table(at::full({2}, NAN)), "DistanceFunction::table: f must be finite, got nan at 0");
+  EXPECT_ERROR(F::exponential(-1.0, 1000.0), "DistanceFunction::exponential: b must have a finite exp(b), got 1000");
+  EXPECT_ERROR(F::exponential(-1.0)(NAN), "DistanceFunction: distance must be a number, got nan");
   EXPECT_ERROR(F::on_integers(nullptr), "DistanceFunction::on_integers: f must be a function, got none");
   EXPECT_ERROR(F::smooth(nullptr), "DistanceFunction::smooth: f must be a function, got none");
   EXPECT_ERROR(F::smooth([](double) { return 1.0; }, 0.0), "tolerance must be in (0, 1), got 0");

@@ -85,6 +85,14 @@ TEST(ForestLowRank, TooRoughAFunctionIsRefused) {
                "DistanceFunction::smooth: tolerance 1e-08 must be within reach of degree 512 on [0, 100]");
 }
 
+TEST(ForestLowRank, AFunctionThatIsNotFiniteIsRefused) {
+  const Forest forest(path_parent(20), at::full({20}, 0.5, at::kDouble));
+  EXPECT_ERROR(tree_mask(forest, F::smooth([](double) { return NAN; })),
+               "DistanceFunction::smooth: f must be finite on [0, 10], got nan at ");
+  EXPECT_ERROR(tree_mask(forest, F::smooth([](double d) { return d > 5 ? INFINITY : 1.0; })),
+               "DistanceFunction::smooth: f must be finite on [0, 10], got inf at ");
+}
+
 TEST(ForestLowRank, ZeroLengthsAndEmptyForests) {
   at::Tensor weights = at::zeros({50}, at::kDouble);
   weights[49] = 0.25;

@@ -43,9 +43,10 @@ TEST(ForestTable, HasATablePerHead) {
   expect_mask_is(tree_mask(Forest(parent, weights), DistanceFunction::table(f)), lookup(f, all_pairs(parent, weights)));
 }
 
-TEST(ForestTable, AnEmptyTableIsZero) {
-  const MaskPtr mask = tree_mask(Forest(path_parent(20)), DistanceFunction::table(at::empty({0}, at::kDouble)));
-  EXPECT_EQ(mask->matmul(normal({20, 3}, 1)).abs().max().item<double>(), 0.0);
+TEST(ForestTable, AnEmptyTableIsRefusedAndAnEmptyForestIsNot) {
+  EXPECT_ERROR(DistanceFunction::table(at::empty({0}, at::kDouble)),
+               "DistanceFunction::table: f must have at least one value, got Double[0]");
+  EXPECT_ERROR(DistanceFunction::table(at::empty({3, 0})), "f must have at least one value, got Float[3, 0]");
   const MaskPtr empty = tree_mask(Forest(at::empty({0}, at::kLong)), DistanceFunction::table(at::ones({4})));
   EXPECT_EQ(empty->matmul(at::empty({0, 5})).sizes(), at::IntArrayRef({0, 5}));
 }
