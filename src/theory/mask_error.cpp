@@ -23,8 +23,9 @@ at::Tensor mask_rows(const Mask& mask, const at::Tensor& rows) {
 
 MaskError mask_error(const std::vector<MaskPtr>& masks, const at::Tensor& rows) {
   TORCH_CHECK(masks.size() >= 2, "mask_error: masks must be at least two, got ", masks.size());
-  TORCH_CHECK(rows.defined() && rows.dim() == 1 && rows.scalar_type() == at::kLong && rows.is_cpu(),
-              "mask_error: rows must be Long [r] on cpu, got ", describe(rows));
+  TORCH_CHECK(rows.defined() && rows.dim() == 1 && rows.scalar_type() == at::kLong,
+              "mask_error: rows must be Long [r], got ", describe(rows));
+  check_on_cpu("mask_error", "rows", rows.device());
   for (const MaskPtr& mask : masks) {
     TORCH_CHECK(mask != nullptr && mask->size() == masks[0]->size() && mask->heads() == masks[0]->heads(),
                 "mask_error: masks must be of one size and number of heads, got ",

@@ -71,6 +71,9 @@ TEST_F(Numbering, ArchivesCanBeOneBasedToo) {
   write_npz(graph, at("g.npz"));
   EXPECT_EQ(error_of([&] { read_npz(at("g.npz"), {.one_based = true}); }),
             "read_npz: " + at("g.npz") + ": array \"src\": node id must be in 1 … 3, got 0 at index 0");
+  const at::Tensor from = at::tensor({1, 2}, at::kLong), to = at::tensor({2, 3}, at::kLong);
+  write_npz(Graph::from_edges(4, from, to), at("h.npz"));
+  expect_same(read_npz(at("h.npz"), {.one_based = true}), Graph::from_edges(4, from - 1, to - 1));
 }
 
 using ReaderOptions = GraphFiles;
