@@ -25,7 +25,44 @@ std::string temporary_name(const std::string& path) {
   return c10::str(path, ".tmp.", ::getpid(), ".", counter++);
 }
 
+/// The folder of a file, open, so that a change of its names can be flushed. None where the folder may be written but
+/// not read.
+class Folder {
+ public:
+  explicit Folder(const Origin& origin) : origin_(origin) {
+    const size_t slash = origin.path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : origin.path.substr(0, slash + 1);
+    descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor_ < 0 && errno != EACCES) fail(origin, "cannot write: its folder: ", std::strerror(errno));
+  }
+  ~Folder() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  void sync() const {
+    // Some file systems do not flush folders and say so by EINVAL.
+    if (descriptor_ >= 0 && ::fsync(descriptor_) != 0 && errno != EINVAL) {
+      fail(origin_, "written, but its folder cannot be flushed to the disk: ", std::strerror(errno));
+    }
+  }
+
+ private:
+  const Origin& origin_;
+  int descriptor_;
+};
+
 }  // namespace
+
+void write_all(const Origin& origin, int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(descriptor, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) fail(origin, "cannot write: ", std::strerror(wrote == 0 ? ENOSPC : errno));
+    bytes.remove_prefix(static_cast<size_t>(wrote));
+  }
+}
 
 OutputFile::OutputFile(Origin origin) : origin_(std::move(origin)) {
   struct stat status {};
@@ -84,7 +121,7 @@ void OutputFile::put(float weight) {
 
 void OutputFile::flush(bool last) {
   if (!gzip_) {
-    write_out(buffer_.data(), buffer_.size());
+    write_all(origin_, descriptor_, buffer_);
   } else {
     std::vector<char> packed(kBuffer);
     stream_.next_in = reinterpret_cast<unsigned char*>(buffer_.data());
@@ -93,24 +130,15 @@ void OutputFile::flush(bool last) {
       stream_.next_out = reinterpret_cast<unsigned char*>(packed.data());
       stream_.avail_out = static_cast<uInt>(packed.size());
       deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
-      write_out(packed.data(), packed.size() - stream_.avail_out);
+      write_all(origin_, descriptor_, {packed.data(), packed.size() - stream_.avail_out});
     } while (stream_.avail_out == 0);
   }
   buffer_.clear();
 }
 
-void OutputFile::write_out(const char* data, size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t wrote = ::write(descriptor_, data, bytes);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail(origin_, "cannot write: ", std::strerror(errno));
-    data += wrote;
-    bytes -= static_cast<size_t>(wrote);
-  }
-}
-
 void OutputFile::commit() {
   flush(true);
+  const Folder folder(origin_);
   // A full disk may show only here; and a rename must not overtake the data.
   if (::fsync(descriptor_) != 0) fail(origin_, "cannot write: ", std::strerror(errno));
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(origin_, "cannot write: ", std::strerror(errno));
@@ -118,6 +146,7 @@ void OutputFile::commit() {
     fail(origin_, "cannot write: ", std::strerror(errno));
   }
   temporary_.clear();
+  folder.sync();
 }
 
 }  // namespace topomask::io

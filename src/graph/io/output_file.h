@@ -10,8 +10,13 @@
 
 namespace topomask::io {
 
-/// A file that appears under its name only when it is whole: written beside it under a temporary name, renamed by
-/// commit(). Destroyed before that, it leaves nothing behind. Gzip where the path ends in .gz.
+/// Writes all of `bytes`, whatever part of them a call of write() takes. Fails naming the file and the reason.
+void write_all(const Origin& origin, int descriptor, std::string_view bytes);
+
+/// A file that appears under its name only when it is whole: written beside it under a temporary name, flushed to the
+/// disk and renamed by commit(), which then flushes the folder, so that the name outlives a power failure too.
+/// Destroyed before commit(), or where any step of it up to the rename fails, it leaves nothing behind, and what had
+/// the name before is untouched. Gzip where the path ends in .gz.
 class OutputFile {
  public:
   explicit OutputFile(Origin origin);
@@ -31,7 +36,6 @@ class OutputFile {
   template <typename Number>
   void put_number(Number number);
   void flush(bool last);
-  void write_out(const char* data, size_t bytes);
 
   Origin origin_;
   std::string temporary_;
