@@ -1,7 +1,3 @@
-#include <ATen/ATen.h>
-
-#include <numeric>
-
 #include "command.h"
 #include "config_arguments.h"
 #include "output.h"
@@ -12,7 +8,7 @@ namespace topomask::apps {
 namespace {
 
 struct EvalCommand {
-  std::string run, split = "test", device = "cpu";
+  std::string run, split = "test", device;
   ConfigArguments changes;
   int64_t batch_size = 500;
   bool per_class = false;
@@ -21,35 +17,24 @@ struct EvalCommand {
 const std::map<std::string, Split> kSplits{
     {"train", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
 
-/// The images told right, class by class.
-Json class_table(ViT& model, const ImageDataset& dataset, const AugmentOptions& augment, int64_t batch_size,
-                 const at::Device& device) {
-  const at::NoGradGuard no_grad;
-  const auto classes = std::ssize(dataset.classes());
-  at::Tensor correct = at::zeros({classes}, at::kLong), images = at::zeros({classes}, at::kLong);
-  for (int64_t first = 0; first < dataset.size(); first += batch_size) {
-    std::vector<int64_t> places(static_cast<size_t>(std::min(batch_size, dataset.size() - first)));
-    std::iota(places.begin(), places.end(), first);
-    const TrainBatch batch = prepare(dataset.batch(places), without_mixing(augment), device, 0, 0);
-    const at::Tensor right = (model.forward(batch.images).argmax(-1) == batch.labels).to(at::kCPU);
-    const at::Tensor labels = batch.labels.to(at::kCPU);
-    images += at::bincount(labels, {}, classes);
-    correct += at::bincount(labels.index({right}), {}, classes);
-  }
+/// The accuracy of each class.
+Json class_table(const ImageDataset& dataset, const Evaluation& evaluation) {
   Json rows = Json::array();
-  for (int64_t c = 0; c < classes; ++c) {
-    const auto count = images[c].item<int64_t>();
-    rows.push_back(
-        {{"class", dataset.classes()[static_cast<size_t>(c)]},
-         {"images", count},
-         {"accuracy", count > 0 ? static_cast<double>(correct[c].item<int64_t>()) / static_cast<double>(count) : 0.0}});
+  for (size_t c = 0; c < dataset.classes().size(); ++c) {
+    const int64_t images = evaluation.class_images[c];
+    const auto correct = static_cast<double>(evaluation.class_correct[c]);
+    rows.push_back({{"class", dataset.classes()[c]},
+                    {"images", images},
+                    {"accuracy", images > 0 ? correct / static_cast<double>(images) : 0.0}});
   }
   return rows;
 }
 
 int run(const EvalCommand& arguments, bool json) {
-  LoadedModel loaded = open_run(arguments.run, arguments.device);
+  LoadedModel loaded = open_run(arguments.run);
   arguments.changes.apply_to(loaded.config);
+  const at::Device device = evaluation_device(arguments.device, loaded.config);
+  loaded.model->to(device);
   const DatasetPtr dataset = open_dataset(loaded.config.data, kSplits.at(arguments.split));
   TORCH_CHECK(dataset->size() > 0, "eval: the split ", arguments.split, " has no images");
   const AugmentOptions augment = augment_options(loaded.config.data, *dataset);
@@ -57,11 +42,8 @@ int run(const EvalCommand& arguments, bool json) {
   Json result{{"run", arguments.run},      {"variant", loaded.config.model.variant},
               {"step", loaded.step},       {"split", arguments.split},
               {"images", dataset->size()}, {"accuracy", evaluation.accuracy},
-              {"loss", evaluation.loss}};
-  if (arguments.per_class) {
-    result["classes"] =
-        class_table(*loaded.model, *dataset, augment, arguments.batch_size, at::Device(arguments.device));
-  }
+              {"loss", evaluation.loss},   {"device", device.str()}};
+  if (arguments.per_class) result["classes"] = class_table(*dataset, evaluation);
   print(result, json);
   return 0;
 }
@@ -79,7 +61,9 @@ void add_eval(CLI::App& app, Context& context) {
   command->add_option("--split", arguments->split, "train, validation or test")
       ->capture_default_str()
       ->check(CLI::IsMember({"train", "validation", "test"}));
-  command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
+  command->add_option(
+      "--device", arguments->device,
+      "cpu, cuda or cuda:N; otherwise where the run was trained, or the CPU where there is no such GPU");
   command->add_option("--batch-size", arguments->batch_size, "images at once")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -1,17 +1,35 @@
 #include "run_folder.h"
 
 #include <filesystem>
+#include <iostream>
+
+#include "train/device.h"
 
 namespace topomask::apps {
 
 LoadedModel open_run(const std::string& run, const std::string& device) {
   const std::filesystem::path path(run);
   TORCH_CHECK(std::filesystem::exists(path), run, ": there is no such run; `topomask train --out ", run, "` makes one");
-  const std::filesystem::path checkpoint = std::filesystem::is_directory(path) ? path / "checkpoint.pt" : path;
-  TORCH_CHECK(std::filesystem::exists(checkpoint), run, ": the folder has no checkpoint.pt; has the run made a step?");
-  LoadedModel loaded = load_model(checkpoint, at::Device(device));
+  const bool folder = std::filesystem::is_directory(path);
+  const std::filesystem::path checkpoint = folder ? path / kCheckpointName : path;
+  TORCH_CHECK(
+      !folder || std::filesystem::exists(checkpoint) || !std::filesystem::exists(path / "checkpoint.pt"), run,
+      ": the folder has a checkpoint.pt, a pickle of an earlier version, which is no longer read; train it again");
+  TORCH_CHECK(std::filesystem::exists(checkpoint), run, ": the folder has no ", kCheckpointName,
+              "; has the run made a step?");
+  LoadedModel loaded = load_model(checkpoint, usable_device("--device", device));
   loaded.model->eval();
   return loaded;
+}
+
+at::Device evaluation_device(const std::string& asked, const RunConfig& config) {
+  if (!asked.empty()) return usable_device("--device", asked);
+  const std::string& trained = config.train.device;
+  if (trained != "cpu" && !available(at::Device(trained))) {
+    std::cerr << "the run was trained on " << trained << ", which is not available here: evaluating on the CPU\n";
+    return at::kCPU;
+  }
+  return at::Device(trained);
 }
 
 }  // namespace topomask::apps

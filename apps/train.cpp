@@ -16,7 +16,7 @@ struct TrainCommand {
   std::string config, folder, name;
   ConfigArguments changes;
   double stop_after = 0;
-  bool keys = false, quiet = false;
+  bool keys = false, quiet = false, restart = false;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -32,6 +32,7 @@ TrainHooks make_hooks(const TrainCommand& arguments) {
   std::signal(SIGTERM, [](int) { interrupted = 1; });
   TrainHooks hooks;
   hooks.progress = !arguments.quiet;
+  hooks.restart = arguments.restart;
   if (!arguments.quiet) {
     hooks.on_evaluation = [](const EvalMetrics& metrics) {
       std::cerr << "step " << metrics.step << ": " << metrics.split << " accuracy " << percent(metrics.accuracy)
@@ -92,12 +93,13 @@ void add_train(CLI::App& app, Context& context) {
       "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"
       "  topomask train fashion.json --out runs/big --stop-after 500    a slice; again, until it is finished\n"
       "  topomask train --keys                                  every key, its default and meaning\n"
-      "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.pt and summary.json.",
+      "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.safetensors and summary.json.",
       [arguments, &context] { return run(*arguments, context.json); });
   command->add_option("config", arguments->config, "JSON file with keys of the configuration; comments are allowed");
   command->add_option("--out", arguments->folder, "folder of the run");
   command->add_option("--name", arguments->name, "what the run is called in tables");
   command->add_option("--stop-after", arguments->stop_after, "seconds; then write a checkpoint and stop, status 0");
+  command->add_flag("--restart", arguments->restart, "start over where the folder has a checkpoint, which is removed");
   command->add_flag("--keys", arguments->keys, "list the keys of the configuration");
   command->add_flag("--quiet", arguments->quiet, "no progress on stderr");
   arguments->changes.add_to(*command);

@@ -1,114 +1,84 @@
 #include "topomask/train/checkpoint.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/serialization/pickle.h>
-#include <zlib.h>
 
-#include <fstream>
+#include <charconv>
 
-#include "graph/io/output_file.h"
 #include "topomask/config.h"
+#include "train/tensor_file.h"
 
 namespace topomask {
 namespace {
 
-constexpr const char* kFormat = "topomask checkpoint 1";
-constexpr const char* kLoad = "load_checkpoint";
+constexpr const char* kKind = "checkpoint 2";
+constexpr const char* kLosses = "train/losses";
 
-using Parts = std::map<std::string, const NamedTensors*>;
-
-/// zlib takes a null pointer, which an empty tensor has, as a wish to begin anew.
-uint64_t add(uint64_t sum, const void* data, size_t bytes) {
-  return bytes == 0 ? sum : ::crc32_z(sum, static_cast<const Bytef*>(data), bytes);
-}
-
-/// Of everything a checkpoint says; tensors are contiguous on the CPU.
-int64_t checksum(const Checkpoint& c, const Parts& parts) {
-  uint64_t sum = add(0, c.config.data(), c.config.size());
-  sum = add(sum, &c.step, sizeof(c.step));
-  sum = add(sum, &c.seconds, sizeof(c.seconds));
-  for (const auto& [part, tensors] : parts) {
-    for (const auto& [name, tensor] : *tensors) {
-      const std::string key = c10::str(part, ' ', name, ' ', tensor.scalar_type(), tensor.sizes());
-      sum = add(add(sum, key.data(), key.size()), tensor.const_data_ptr(), tensor.nbytes());
-    }
+/// Weights have their own names, everything else a part before the slash.
+void add_part(NamedTensors& all, const std::string& part, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    TORCH_CHECK(name.find('/') == std::string::npos, "save_checkpoint: names of tensors must be without /, got ", name);
+    all[part + name] = tensor.detach().to(at::kCPU).contiguous();
   }
-  return static_cast<int64_t>(sum);
 }
 
-NamedTensors on_cpu(const NamedTensors& tensors) {
-  NamedTensors result;
-  for (const auto& [name, tensor] : tensors) result[name] = tensor.detach().to(at::kCPU).contiguous();
-  return result;
+/// The shortest digits that read back as the same number.
+std::string digits_of(auto number) {
+  std::array<char, 32> digits{};
+  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  return {digits.data(), written.ptr};
 }
 
-Parts parts_of(const Checkpoint& c) {
-  return {{"average", &c.average}, {"model", &c.model}, {"optimiser", &c.optimiser}};
+const std::string& text_of(const io::Origin& origin, const TensorFile& file, const std::string& name) {
+  const auto found = file.metadata.find(name);
+  if (found == file.metadata.end()) io::fail(origin, "malformed: no ", name, " in its metadata");
+  return found->second;
 }
 
-std::vector<char> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) io::fail({kLoad, path.string()}, "cannot read: no such file, or not allowed");
-  std::vector<char> bytes(static_cast<size_t>(file.tellg()));
-  file.seekg(0);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
-    io::fail({kLoad, path.string()}, "cannot read: cut short");
+template <class Number>
+Number number_of(const io::Origin& origin, const TensorFile& file, const std::string& name) {
+  const std::string& text = text_of(origin, file, name);
+  Number number{};
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || !(number >= 0)) {
+    io::fail(origin, "malformed: ", name, " must be a number >= 0, got '", text, "'");
   }
-  return bytes;
-}
-
-Checkpoint unpack(const std::vector<char>& bytes) {
-  const auto dict = torch::jit::pickle_load(bytes).toGenericDict();
-  TORCH_CHECK(dict.at("format").toStringRef() == kFormat, "format must be '", kFormat, "', got '",
-              dict.at("format").toStringRef(), "'");
-  Checkpoint c;
-  c.step = dict.at("step").toInt();
-  c.seconds = dict.at("seconds").toDouble();
-  c.config = dict.at("config").toStringRef();
-  const auto read = [&](const char* part, NamedTensors& tensors) {
-    for (const auto& item : dict.at(part).toGenericDict()) {
-      tensors[item.key().toStringRef()] = item.value().toTensor().contiguous();
-    }
-  };
-  read("model", c.model);
-  read("average", c.average);
-  read("optimiser", c.optimiser);
-  TORCH_CHECK(checksum(c, parts_of(c)) == dict.at("checksum").toInt(), "its checksum does not fit");
-  return c;
+  return number;
 }
 
 }  // namespace
 
-void save_checkpoint(const Checkpoint& given, const std::filesystem::path& path) {
-  const Checkpoint c{given.step,          given.seconds,         given.config,
-                     on_cpu(given.model), on_cpu(given.average), on_cpu(given.optimiser)};
-  c10::impl::GenericDict dict(c10::StringType::get(), c10::AnyType::get());
-  dict.insert("format", kFormat);
-  dict.insert("step", c.step);
-  dict.insert("seconds", c.seconds);
-  dict.insert("config", c.config);
-  const Parts parts = parts_of(c);
-  for (const auto& [part, tensors] : parts) {
-    c10::Dict<std::string, at::Tensor> entries;
-    for (const auto& [name, tensor] : *tensors) entries.insert(name, tensor);
-    dict.insert(part, entries);
-  }
-  dict.insert("checksum", checksum(c, parts));
-  const std::vector<char> bytes = torch::jit::pickle_save(dict);
-  io::OutputFile file({"save_checkpoint", path.string()});
-  file.put(std::string_view(bytes.data(), bytes.size()));
-  file.commit();
+void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path) {
+  TensorFile file{.metadata = {{"step", digits_of(checkpoint.step)},
+                               {"seconds", digits_of(checkpoint.seconds)},
+                               {"config", checkpoint.config}}};
+  add_part(file.tensors, "", checkpoint.model);
+  add_part(file.tensors, "average/", checkpoint.average);
+  add_part(file.tensors, "optimiser/", checkpoint.optimiser);
+  if (checkpoint.losses.defined()) file.tensors[kLosses] = checkpoint.losses.to(at::kCPU).contiguous();
+  write_tensor_file({"save_checkpoint", path.string()}, kKind, file);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path) {
-  const std::vector<char> bytes = read_file(path);
-  try {
-    return unpack(bytes);
-  } catch (const std::exception& error) {
-    const auto* ours = dynamic_cast<const c10::Error*>(&error);
-    std::string reason = ours ? ours->what_without_backtrace() : error.what();
-    io::fail({kLoad, path.string()}, "not a whole checkpoint: ", reason.substr(0, reason.find('\n')));
+  const io::Origin origin{"load_checkpoint", path.string()};
+  const TensorFile file = read_tensor_file(origin, kKind);
+  Checkpoint c{.step = number_of<int64_t>(origin, file, "step"),
+               .seconds = number_of<double>(origin, file, "seconds"),
+               .config = text_of(origin, file, "config")};
+  for (const auto& [name, tensor] : file.tensors) {
+    const size_t slash = name.find('/');
+    if (slash == std::string::npos) {
+      c.model[name] = tensor;
+    } else if (name.starts_with("average/")) {
+      c.average[name.substr(slash + 1)] = tensor;
+    } else if (name.starts_with("optimiser/")) {
+      c.optimiser[name.substr(slash + 1)] = tensor;
+    } else if (name == kLosses && tensor.dim() == 1) {
+      c.losses = tensor;
+    } else {
+      io::fail(origin, "malformed: a checkpoint has no tensor ", name, " of shape ", tensor.sizes());
+    }
   }
+  return c;
 }
 
 NamedTensors weights(const torch::nn::Module& model) {

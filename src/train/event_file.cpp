@@ -1,12 +1,11 @@
 #include "train/event_file.h"
 
-#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 
@@ -78,8 +77,7 @@ EventFile::EventFile(const std::filesystem::path& folder) {
   if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "host");
   path_ = folder / c10::str("events.out.tfevents.", static_cast<int64_t>(now()), ".", host.data(), ".", ::getpid(), ".",
                             files++);
-  file_.reset(std::fopen(path_.c_str(), "ab"));
-  TORCH_CHECK(file_ != nullptr, "EventFile: ", path_.string(), ": cannot write: ", std::strerror(errno));
+  file_.emplace(io::Origin{"EventFile", path_.string()}, io::AppendFile::Start::keep);
   record(event_at(now()) + bytes_field(3, "brain.Event:2"));
   flush();
 }
@@ -93,14 +91,12 @@ void EventFile::scalar(const std::string& tag, int64_t step, double value) {
 
 void EventFile::record(const std::string& event) {
   const std::string length = little_endian(static_cast<uint64_t>(event.size()));
-  const std::string bytes =
-      length + little_endian(masked(crc32c(length))) + event + little_endian(masked(crc32c(event)));
-  TORCH_CHECK(std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size(), "EventFile: ", path_.string(),
-              ": cannot write: ", std::strerror(errno));
+  waiting_ += length + little_endian(masked(crc32c(length))) + event + little_endian(masked(crc32c(event)));
 }
 
 void EventFile::flush() {
-  TORCH_CHECK(std::fflush(file_.get()) == 0, "EventFile: ", path_.string(), ": cannot write: ", std::strerror(errno));
+  file_->append(waiting_);
+  waiting_.clear();
 }
 
 }  // namespace topomask

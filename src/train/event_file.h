@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "graph/io/append_file.h"
 
 namespace topomask {
 
@@ -15,17 +16,16 @@ class EventFile {
   explicit EventFile(const std::filesystem::path& folder);  ///< events.out.tfevents.TIME.HOST.PROCESS in it
 
   void scalar(const std::string& tag, int64_t step, double value);
-  void flush();
+  void flush();                   ///< into the file
+  void sync() { file_->sync(); }  ///< what was flushed, onto the disk
   const std::filesystem::path& path() const { return path_; }
 
  private:
   void record(const std::string& event);
 
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  std::optional<io::AppendFile> file_;
+  std::string waiting_;  // records since the last flush
 };
 
 /// CRC-32C (Castagnoli) of the bytes.

@@ -3,12 +3,10 @@
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <functional>
 
+#include "graph/io/append_file.h"
 #include "graph/io/output_file.h"
 #include "train/event_file.h"
 
@@ -44,28 +42,28 @@ void keep_steps(const std::string& path, int64_t last_step) {
   kept.commit();
 }
 
+/// The path, where lines after `step` are gone.
+std::string continued(const std::filesystem::path& run_dir, int64_t step) {
+  const std::string path = metrics_path(run_dir);
+  if (step >= 0 && std::filesystem::exists(path)) keep_steps(path, step);
+  return path;
+}
+
 }  // namespace
 
 struct MetricsLog::Files {
-  Files(const std::filesystem::path& run_dir, int64_t step) : path(metrics_path(run_dir)), events(run_dir) {
-    if (step >= 0 && std::filesystem::exists(path)) keep_steps(path, step);
-    lines.reset(std::fopen(path.c_str(), step >= 0 ? "ab" : "wb"));
-    TORCH_CHECK(lines != nullptr, "MetricsLog: ", path, ": cannot write: ", std::strerror(errno));
-  }
+  Files(const std::filesystem::path& run_dir, int64_t step)
+      : lines({"MetricsLog", continued(run_dir, step)},
+              step >= 0 ? io::AppendFile::Start::keep : io::AppendFile::Start::empty),
+        events(run_dir) {}
 
   void write(const Json& json) {
-    const std::string line = json.dump() + "\n";
-    TORCH_CHECK(std::fwrite(line.data(), 1, line.size(), lines.get()) == line.size() && std::fflush(lines.get()) == 0,
-                "MetricsLog: ", path, ": cannot write: ", std::strerror(errno));
+    lines.append(json.dump() + "\n");
     events.flush();
   }
 
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::string path;
+  io::AppendFile lines;
   EventFile events;
-  std::unique_ptr<std::FILE, Close> lines;
 };
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t step)
@@ -88,6 +86,11 @@ void MetricsLog::write(const EvalMetrics& m) {
   files_->events.scalar(m.split + "/loss", m.step, m.loss);
   files_->events.scalar(m.split + "/accuracy", m.step, m.accuracy);
   files_->write({{"kind", "eval"}, {"step", m.step}, {"split", m.split}, {"loss", m.loss}, {"accuracy", m.accuracy}});
+}
+
+void MetricsLog::sync() {
+  files_->lines.sync();
+  files_->events.sync();
 }
 
 RunMetrics read_metrics(const std::filesystem::path& run_dir) {

@@ -40,6 +40,7 @@ class MetricsLog {
 
   void write(const TrainMetrics& metrics);
   void write(const EvalMetrics& metrics);
+  void sync();  ///< onto the disk, before a checkpoint that counts on these lines
 
  private:
   struct Files;

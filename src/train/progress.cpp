@@ -9,7 +9,7 @@
 namespace topomask {
 namespace {
 
-constexpr int kBarWidth = 24;
+constexpr int kLongestBar = 24, kShortestBar = 6;
 
 int terminal_width(std::FILE* terminal) {
   winsize size{};
@@ -21,6 +21,11 @@ std::string format(const char* pattern, Args... args) {
   std::string text(256, '\0');
   text.resize(static_cast<size_t>(std::max(0, std::snprintf(text.data(), text.size(), pattern, args...))));
   return text;
+}
+
+/// As a terminal counts them: bytes that continue a character of UTF-8 are none.
+int columns(const std::string& text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 }  // namespace
@@ -35,14 +40,23 @@ std::string format_duration(double seconds) {
 std::string progress_line(const std::string& title, int64_t done, int64_t total, double seconds_left, double rate,
                           const std::string& unit, const std::string& text, int width) {
   const double share = total > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0) : 1;
-  const int filled = static_cast<int>(share * kBarWidth);
-  std::string line =
-      title + " [" + std::string(static_cast<size_t>(filled), '=') +
-      std::string(static_cast<size_t>(kBarWidth - filled), ' ') + "] " +
-      format("%ld/%ld  %.0f %s/s", static_cast<long>(done), static_cast<long>(total), rate, unit.c_str());
-  if (seconds_left > 0) line += "  " + format_duration(seconds_left) + " left";
-  if (!text.empty()) line += "  " + text;
-  return line.substr(0, static_cast<size_t>(std::max(0, width)));
+  const std::string counts = format("%ld/%ld", static_cast<long>(done), static_cast<long>(total));
+  const std::string speed = rate > 0 ? "  " + format("%.0f %s/s", rate, unit.c_str()) : "";
+  const std::string left = seconds_left > 0 ? "  " + format_duration(seconds_left) + " left" : "";
+  const std::string end = text.empty() ? "" : "  " + text;
+  const std::string name = title.empty() ? "" : title + " ";
+  // From the line with everything to the one with the least: the first that fits.
+  for (const auto& [head, tail] : {std::pair{name, speed + left + end}, {"", speed + left + end}}) {
+    const int bar = std::min(width - columns(head + "[] " + counts + tail), kLongestBar);
+    if (bar < kShortestBar) continue;
+    const int filled = static_cast<int>(share * bar);
+    return head + "[" + std::string(static_cast<size_t>(filled), '=') +
+           std::string(static_cast<size_t>(bar - filled), ' ') + "] " + counts + tail;
+  }
+  for (const std::string& line : {counts + speed + left + end, counts + left + end, counts + end, counts}) {
+    if (columns(line) <= width) return line;
+  }
+  return "";
 }
 
 Progress::Progress(std::string title, int64_t first, int64_t last, std::FILE* terminal)
@@ -56,9 +70,13 @@ Progress::~Progress() {
   finish();
 }
 
+bool Progress::due() const {
+  return terminal_ && (!drawn_ || std::chrono::steady_clock::now() - shown_ >= std::chrono::milliseconds(100));
+}
+
 void Progress::update(int64_t step, double rate, const std::string& unit, const std::string& text) {
+  if (!due()) return;
   const auto now = std::chrono::steady_clock::now();
-  if (!terminal_ || (drawn_ && now - shown_ < std::chrono::milliseconds(100))) return;
   // From what was done here: a run that continues did not start at 0.
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double left =

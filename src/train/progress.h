@@ -7,7 +7,8 @@
 
 namespace topomask {
 
-/// A line on stderr that is written over: bar, throughput, time left. Nothing is written where stderr is no terminal.
+/// A line on stderr that is written over: bar, throughput, time left. It is there from the start. Nothing is written
+/// where stderr is no terminal.
 class Progress {
  public:
   Progress(std::string title, int64_t first, int64_t last, std::FILE* terminal = stderr);
@@ -15,9 +16,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// At most ten times a second, whatever is called. `rate` in `unit` a second; `text` is put at the end ("loss 1.23").
+  /// Whether an update would be drawn: at first, then ten times a second, where there is a terminal.
+  bool due() const;
+  /// Draws the line where that is due. `rate` in `unit` a second, not shown where it is 0; `text` is put at the end
+  /// ("loss 1.23").
   void update(int64_t step, double rate, const std::string& unit, const std::string& text = {});
-  void finish();  ///< removes the line
+  void finish();  ///< removes the line; the next update draws it again
 
  private:
   std::string title_;
@@ -27,7 +31,8 @@ class Progress {
   bool drawn_ = false;
 };
 
-/// The line that Progress shows, `width` columns at most.
+/// The line that Progress shows, in `width` columns. Where they are too few, the bar becomes shorter, and then title,
+/// bar, throughput and time left go, in this order; no number is ever cut.
 std::string progress_line(const std::string& title, int64_t done, int64_t total, double seconds_left, double rate,
                           const std::string& unit, const std::string& text, int width);
 

@@ -13,6 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kFormerCheckpoint = "checkpoint.pt";
+
 /// Keys that change nothing of what is computed, but where and how often it is looked at.
 const std::set<std::string> kFree{"name",
                                   "data.path",
@@ -33,17 +35,29 @@ void write_text(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+void RunFolder::open(bool fresh) const {
   std::error_code error;
   fs::create_directories(path_, error);
   TORCH_CHECK(!error, "train: ", path_.string(), ": cannot make the folder: ", error.message());
+  const auto remove = [](const fs::path& path) {
+    std::error_code reason;
+    fs::remove(path, reason);
+    TORCH_CHECK(!reason, "train: ", path.string(), ": cannot remove: ", reason.message());
+  };
   for (const auto& entry : fs::directory_iterator(path_)) {
-    if (entry.path().filename().string().find(".tmp.") != std::string::npos) fs::remove(entry.path());
+    if (entry.path().filename().string().find(".tmp.") != std::string::npos) remove(entry.path());
   }
+  if (!fresh) return;
+  for (const char* name : {kCheckpointName, kFormerCheckpoint, "summary.json"}) remove(path_ / name);
 }
 
 std::optional<Checkpoint> RunFolder::resume(const RunConfig& config) const {
-  if (!fs::exists(checkpoint())) return std::nullopt;
+  if (!fs::exists(checkpoint())) {
+    TORCH_CHECK(!fs::exists(path_ / kFormerCheckpoint), "train: ", (path_ / kFormerCheckpoint).string(),
+                ": a checkpoint of an earlier version, a pickle, which is no longer read; train in another folder, or "
+                "start over in this one with --restart");
+    return std::nullopt;
+  }
   Checkpoint found = load_checkpoint(checkpoint());
   RunConfig then = parse_config(found.config, checkpoint().string() + ": "), now = config;
   const auto before = option_fields(then), after = option_fields(now);
@@ -51,7 +65,7 @@ std::optional<Checkpoint> RunFolder::resume(const RunConfig& config) const {
     if (kFree.contains(before[i].key)) continue;
     TORCH_CHECK(option_text(before[i]) == option_text(after[i]), "train: ", checkpoint().string(),
                 ": it is of a run with ", before[i].key, " = ", option_text(before[i]), ", and this one has ",
-                option_text(after[i]), "; train it in another folder");
+                option_text(after[i]), "; train it in another folder, or start over in this one with --restart");
   }
   return found;
 }

@@ -8,16 +8,19 @@
 
 namespace topomask {
 
-/// The folder of a run: made where it is not there, cleared of files that a killed process left half written.
+/// The folder of a run. Nothing in it is made or changed before open().
 class RunFolder {
  public:
-  explicit RunFolder(std::filesystem::path path);
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path checkpoint() const { return path_ / "checkpoint.pt"; }
+  std::filesystem::path checkpoint() const { return path_ / kCheckpointName; }
 
   /// The checkpoint to go on from, if there is one; of another configuration it is refused.
   std::optional<Checkpoint> resume(const RunConfig& config) const;
+  /// Makes the folder where it is not there and clears it of files that a killed process left half written. With
+  /// `fresh` it also removes the checkpoint and the summary of a run before.
+  void open(bool fresh) const;
   void write_config(const RunConfig& config) const;
   void write_summary(const RunConfig& config, const TrainResult& result) const;
 

@@ -4,8 +4,12 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <span>
 
+#include "train/device.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
@@ -30,46 +34,58 @@ double peak_memory_mb(const at::Device& device) {
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
+std::string format_loss(double loss) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "loss %.4f", loss);
+  return text.data();
+}
+
 /// A run from its folder to its end: steps, and what is written after them.
 class Run {
  public:
   Run(const RunConfig& config, const std::filesystem::path& run_dir, const TrainHooks& hooks)
       : hooks_(hooks),
+        device_(usable_device("train: train.device", config.train.device)),
         training_(open_dataset(config.data, Split::train)),
-        config_(complete_config(config, *training_)) {
+        config_(complete_config(config, *training_)),
+        folder_(run_dir) {
     if (config.data.validation > 0) splits_["validation"] = open_dataset(config.data, Split::validation);
     splits_["test"] = open_dataset(config.data, Split::test);
-    folder_.emplace(run_dir);
-    const auto checkpoint = folder_->resume(config_);
+    const auto checkpoint = hooks.restart ? std::nullopt : folder_.resume(config_);
     trainer_.emplace(config_, training_);
-    if (checkpoint) trainer_->restore(*checkpoint);
-    result_ = {.steps = trainer_->step(),
-               .resumed_from = trainer_->step(),
-               .parameters = trainer_->model().parameter_count(),
-               .seconds = checkpoint ? checkpoint->seconds : 0};
-    folder_->write_config(config_);
+    if (checkpoint) restore(*checkpoint);
+    // From here on the configuration has been accepted.
+    result_.parameters = trainer_->model().parameter_count();
+    result_.steps = result_.resumed_from = trainer_->step();
+    folder_.open(/*fresh=*/!checkpoint);
+    folder_.write_config(config_);
     log_.emplace(run_dir, checkpoint ? checkpoint->step : -1);
   }
 
   TrainResult go() {
     const int64_t steps = trainer_->steps();
-    std::optional<Progress> bar;
-    if (hooks_.progress) bar.emplace(config_.name, trainer_->step(), steps);
-    start_ = interval_start_ = Clock::now();
+    if (hooks_.progress) bar_.emplace(config_.name, trainer_->step(), steps);
+    start_ = timed_from_ = interval_from_ = Clock::now();
+    show_progress();
     const bool was_finished = trainer_->step() >= steps;
     while (trainer_->step() < steps) {
       losses_.push_back(trainer_->advance());
+      ++interval_steps_;
       const int64_t step = trainer_->step();
       const bool last = step == steps, stopped = !last && hooks_.stop && hooks_.stop(step);
-      if (last || stopped || due(config_.train.log_every)) log_interval(bar);
-      if (!last && due(evaluate_every())) evaluate_split(splits_.begin()->first);
+      const bool logs = last || due(config_.train.log_every), evaluates = !last && due(evaluate_every());
+      const bool saves = last || stopped || due(config_.train.checkpoint_every);
+      show_progress();
+      if (logs || evaluates || saves) check_losses();
+      if (logs || stopped) end_interval(/*logged=*/logs);
+      if (evaluates) evaluate_split(splits_.begin()->first);
       if (last) evaluate_all(/*logged=*/true);
-      if (last || stopped || due(config_.train.checkpoint_every)) save();
+      if (saves) save();
       if (stopped) return result_;
     }
     if (was_finished) evaluate_all(/*logged=*/false);
     result_.finished = true;
-    folder_->write_summary(config_, result_);
+    folder_.write_summary(config_, result_);
     return result_;
   }
 
@@ -79,25 +95,75 @@ class Run {
     return config_.train.evaluate_every > 0 ? config_.train.evaluate_every : trainer_->steps_per_epoch();
   }
 
-  void log_interval(std::optional<Progress>& bar) {
+  void restore(const Checkpoint& checkpoint) {
+    trainer_->restore(checkpoint);
+    saved_step_ = checkpoint.step;
+    result_.seconds = checkpoint.seconds;
+    if (checkpoint.losses.defined()) losses_ = checkpoint.losses.to(device_).unbind();
+  }
+
+  /// A checkpoint with such a loss could never be trained further, and its metrics say nothing.
+  void check_losses() const {
     if (losses_.empty()) return;
-    const double loss = at::stack(losses_).mean().item<double>();  // waits for the device
-    const double step_ms = 1e3 * seconds_since(interval_start_) / static_cast<double>(losses_.size());
-    TORCH_CHECK(std::isfinite(loss), "train: the loss is ", loss, " at step ", trainer_->step(),
-                "; a lower learning_rate or a clip_norm may help. The last checkpoint is as it was");
+    const at::Tensor losses = at::stack(losses_).to(at::kCPU, at::kDouble);  // waits for the device
+    const std::span<const double> values(losses.const_data_ptr<double>(), losses_.size());
+    const auto bad = std::find_if(values.begin(), values.end(), [](double loss) { return !std::isfinite(loss); });
+    if (bad != values.end()) diverged(c10::str("the loss is ", *bad), trainer_->step() + 1 - (values.end() - bad));
+  }
+
+  void check_weights(const NamedTensors& weights) const {
+    for (const auto& [name, tensor] : weights) {
+      if (!tensor.isfinite().all().item<bool>()) diverged(name + " is not finite", trainer_->step());
+    }
+  }
+
+  [[noreturn]] void diverged(const std::string& what, int64_t step) const {
+    const std::string folder = folder_.path().string();
+    const std::string advice =
+        saved_step_ < 0 ? c10::str(folder, " has no checkpoint yet: the same folder can be used with other settings")
+                        : c10::str(folder, " keeps its checkpoint of step ", saved_step_,
+                                   ": with other settings, train in another folder or start over with --restart");
+    TORCH_CHECK(false, "train: ", what, " at step ", step,
+                ": the run has diverged. A lower train.learning_rate, more train.warmup_steps or a train.clip_norm "
+                "may help. ",
+                advice);
+  }
+
+  double mean_loss() const { return at::stack(losses_).mean().item<double>(); }  // waits for the device
+
+  void show_progress() {
+    if (!bar_ || !bar_->due()) return;
+    const auto images = static_cast<double>(config_.train.batch_size * (trainer_->step() - result_.resumed_from));
+    const std::string text = losses_.empty() ? loss_text_ : format_loss(mean_loss());
+    bar_->update(trainer_->step(), images / seconds_since(timed_from_), "images", text);
+  }
+
+  /// Losses stay for the line that is due later where this one is not logged: a run that is stopped and continued
+  /// writes the lines of one that was not.
+  void end_interval(bool logged) {
+    const double step_ms = 1e3 * seconds_since(interval_from_) / static_cast<double>(interval_steps_);
     intervals_.push_back(step_ms);
+    if (!logged) return;
     const TrainMetrics metrics{.step = trainer_->step(),
                                .epoch = trainer_->epoch(),
-                               .loss = loss,
+                               .loss = mean_loss(),
                                .lr = trainer_->last_learning_rate(),
                                .images_per_s = 1e3 * static_cast<double>(config_.train.batch_size) / step_ms,
                                .step_ms = step_ms,
-                               .memory_mb = peak_memory_mb(at::Device(config_.train.device))};
+                               .memory_mb = peak_memory_mb(device_)};
     log_->write(metrics);
     if (hooks_.on_metrics) hooks_.on_metrics(metrics);
-    if (bar) bar->update(trainer_->step(), metrics.images_per_s, "images", c10::str("loss ", loss));
+    loss_text_ = format_loss(metrics.loss);
     losses_.clear();
-    interval_start_ = Clock::now();
+    interval_steps_ = 0;
+    interval_from_ = Clock::now();
+  }
+
+  /// Steps are timed without what happened since.
+  void leave_out(Clock::time_point since) {
+    const auto pause = Clock::now() - since;
+    interval_from_ += pause;
+    timed_from_ += pause;
   }
 
   void evaluate_split(const std::string& split, bool logged = true) {
@@ -106,8 +172,9 @@ class Run {
     result_.evaluations[split] = evaluation;
     const EvalMetrics metrics{trainer_->step(), split, evaluation.loss, evaluation.accuracy};
     if (logged) log_->write(metrics);
+    if (bar_) bar_->finish();  // the hook may write to the same terminal
     if (logged && hooks_.on_evaluation) hooks_.on_evaluation(metrics);
-    interval_start_ += Clock::now() - paused;  // steps are timed without it
+    leave_out(paused);
   }
 
   void evaluate_all(bool logged) {
@@ -118,27 +185,36 @@ class Run {
     const auto paused = Clock::now();
     result_.steps = trainer_->step();
     result_.seconds += seconds_since(std::exchange(start_, Clock::now()));
-    result_.peak_memory_mb = peak_memory_mb(at::Device(config_.train.device));
+    result_.peak_memory_mb = peak_memory_mb(device_);
     std::vector<double> sorted = intervals_;
     std::sort(sorted.begin(), sorted.end());
     result_.median_step_ms = sorted.empty() ? 0 : sorted[sorted.size() / 2];
     Checkpoint checkpoint = trainer_->checkpoint();
+    check_weights(checkpoint.model);
     checkpoint.seconds = result_.seconds;
-    save_checkpoint(checkpoint, folder_->checkpoint());
-    interval_start_ += Clock::now() - paused;
+    if (!losses_.empty()) checkpoint.losses = at::stack(losses_);
+    log_->sync();
+    save_checkpoint(checkpoint, folder_.checkpoint());
+    saved_step_ = checkpoint.step;
+    leave_out(paused);
   }
 
   TrainHooks hooks_;
+  at::Device device_;
   DatasetPtr training_;
   RunConfig config_;
+  RunFolder folder_;
   std::map<std::string, DatasetPtr, std::greater<>> splits_;  // validation before test
-  std::optional<RunFolder> folder_;
   std::optional<Trainer> trainer_;
   std::optional<MetricsLog> log_;
+  std::optional<Progress> bar_;
   TrainResult result_;
+  int64_t saved_step_ = -1;         // of the checkpoint in the folder; −1: there is none
   std::vector<at::Tensor> losses_;  // since the last line of metrics
+  std::string loss_text_;           // of that line
+  int64_t interval_steps_ = 0;      // made by this process since then
   std::vector<double> intervals_;
-  Clock::time_point start_, interval_start_;
+  Clock::time_point start_, timed_from_, interval_from_;
 };
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "../data/files.h"
 #include "support/compare.h"
 #include "train/event_file.h"
-#include "train/progress.h"
 
 using namespace topomask;
 using namespace topomask::testing;
@@ -105,23 +104,4 @@ TEST(Metrics, DamagedLinesAreErrorsWithTheirNumber) {
   write_file(folder / "metrics.jsonl", "{\"kind\":\"eval\",\"step\":1,\"loss\":\"low\",\"accuracy\":1}\n");
   EXPECT_ERROR(read_metrics(folder.path()), "line 1: loss must be a number");
   EXPECT_ERROR(MetricsLog("/nowhere/at/all"), "cannot write");
-}
-
-TEST(Progress, SaysHowFastAndHowLong) {
-  EXPECT_EQ(progress_line("run", 50, 100, 187, 1234.4, "images", "loss 0.5", 200),
-            "run [============            ] 50/100  1234 images/s  3:07 min left  loss 0.5");
-  EXPECT_EQ(progress_line("run", 100, 100, 0, 5, "steps", "", 12), "run [=======");
-  EXPECT_EQ(format_duration(47.4), "47 s");
-  EXPECT_EQ(format_duration(7500), "2:05 h");
-}
-
-TEST(Progress, IsQuietWhereThereIsNoTerminal) {
-  const TemporaryFolder folder;
-  std::FILE* file = std::fopen((folder / "out").c_str(), "w");
-  {
-    Progress progress("run", 0, 10, file);
-    progress.update(5, 1, "images");
-  }
-  std::fclose(file);
-  EXPECT_EQ(read_file(folder / "out"), "");
 }

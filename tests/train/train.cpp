@@ -2,20 +2,14 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
-#include <csignal>
-#include <cstdlib>
+#include <atomic>
 #include <fstream>
-#include <thread>
 
 #include "support/compare.h"
 #include "topomask/config.h"
 #include "train/metrics.h"
 #include "train/run_testing.h"
-
-extern char** environ;
 
 namespace topomask {
 namespace {
@@ -33,7 +27,7 @@ TEST(Train, LeavesAWholeFolder) {
   EXPECT_EQ(result.resumed_from, 0);
   EXPECT_GT(result.median_step_ms, 0);
   ASSERT_EQ(result.evaluations.size(), 2);
-  for (const char* name : {"config.json", "metrics.jsonl", "checkpoint.pt", "summary.json"}) {
+  for (const char* name : {"config.json", "metrics.jsonl", kCheckpointName, "summary.json"}) {
     EXPECT_TRUE(fs::exists(folder.path / "run" / name)) << name;
   }
   const RunConfig written = read_config((folder.path / "run" / "config.json").string());
@@ -57,64 +51,10 @@ TEST(Train, ARunStoppedAndContinuedEndsBitForBitAsOneThatWasNot) {
     EXPECT_EQ(last.resumed_from, 9);
     EXPECT_TRUE(last.finished);
     testing::expect_same_run(folder / "straight", folder / "broken");
-    const RunMetrics a = read_metrics(folder / "straight"), b = read_metrics(folder / "broken");
-    EXPECT_EQ(a.eval.back().loss, b.eval.back().loss);
+    const RunMetrics b = read_metrics(folder / "broken");
     const TrainResult again = train(small_run(variant), folder / "broken", kQuiet);  // nothing left to do
     EXPECT_EQ(again.evaluations.at("test").accuracy, last.evaluations.at("test").accuracy);
     EXPECT_EQ(read_metrics(folder / "broken").eval.size(), b.eval.size());
-  }
-}
-
-/// What the test below runs in a process of its own, to be killed.
-TEST(TrainChild, TrainsWhereTold) {
-  const char* run_dir = std::getenv("TOPOMASK_TEST_RUN_DIR");
-  if (run_dir == nullptr) GTEST_SKIP() << "only in the process that another test starts";
-  RunConfig config = small_run();
-  config.train.checkpoint_every = 1;  // most of the time is spent writing: that is where kills should land
-  train(config, run_dir, kQuiet);
-}
-
-TEST(Train, ARunKilledAtAnyMomentEndsBitForBitAsOneThatWasNot) {
-  const ScratchFolder folder;
-  const fs::path run_dir = folder / "killed";
-  ::setenv("TOPOMASK_TEST_RUN_DIR", run_dir.c_str(), 1);
-  char program[] = "/proc/self/exe", filter[] = "--gtest_filter=TrainChild.*", brief[] = "--gtest_brief=1";
-  char* arguments[] = {program, filter, brief, nullptr};
-  int kills = 0;
-  for (int attempt = 0;; ++attempt) {
-    pid_t child = 0;
-    ASSERT_EQ(::posix_spawn(&child, program, nullptr, nullptr, arguments, environ), 0);
-    const auto checkpoint = run_dir / "checkpoint.pt";
-    const auto written = [&] {
-      return fs::exists(checkpoint) ? fs::last_write_time(checkpoint) : fs::file_time_type();
-    };
-    const auto before = written();
-    int status = 0;
-    // After some progress, so that the run comes to an end, and at a moment that differs.
-    for (int waited = 0; ::waitpid(child, &status, WNOHANG) == 0; ++waited) {
-      if (attempt < 3 && written() != before) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(7 * attempt));
-        ::kill(child, SIGKILL);
-        ::waitpid(child, &status, 0);
-        break;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      ASSERT_LT(waited, 60000);
-    }
-    if (WIFSIGNALED(status)) {
-      ++kills;
-      continue;
-    }
-    ASSERT_EQ(WEXITSTATUS(status), 0);
-    break;
-  }
-  ::unsetenv("TOPOMASK_TEST_RUN_DIR");
-  EXPECT_GE(kills, 1);
-  RunConfig config = small_run();
-  train(config, folder / "straight", kQuiet);
-  testing::expect_same_run(folder / "straight", run_dir);
-  for (const auto& entry : fs::directory_iterator(run_dir)) {
-    EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
   }
 }
 
@@ -126,12 +66,108 @@ TEST(Train, PartsOfABatchAddUpToTheWhole) {
   train(config, folder / "whole", kQuiet);
   config.train.accumulation = 3;  // of 16 images: 6, 5, 5
   train(config, folder / "parts", kQuiet);
-  const NamedTensors a = load_checkpoint(folder.path / "whole" / "checkpoint.pt").optimiser;
-  const NamedTensors b = load_checkpoint(folder.path / "parts" / "checkpoint.pt").optimiser;
+  const NamedTensors a = load_checkpoint(folder.path / "whole" / kCheckpointName).optimiser;
+  const NamedTensors b = load_checkpoint(folder.path / "parts" / kCheckpointName).optimiser;
   for (const auto& [name, tensor] : a) {
     if (!name.starts_with("first.")) continue;
     EXPECT_TRUE(testing::close(b.at(name), tensor, 1e-2, 1e-4)) << name;
   }
+}
+
+TEST(Train, AFolderWhoseRunDivergedCanBeUsedAgain) {
+  const ScratchFolder folder;
+  RunConfig good = small_run("linear"), bad = good;
+  good.train.steps = 2;
+  bad.train.learning_rate = 1e30;
+  bad.train.clip_norm = 0;
+  bad.train.warmup_steps = 0;
+  bad.train.log_every = 100;  // so that it is a checkpoint that comes first
+  bad.train.checkpoint_every = 4;
+  EXPECT_ERROR(train(bad, folder / "early", kQuiet), "at step 2: the run has diverged");
+  EXPECT_ERROR(train(bad, folder / "early", kQuiet), "early has no checkpoint yet");
+  EXPECT_FALSE(fs::exists(folder.path / "early" / kCheckpointName));
+  EXPECT_TRUE(train(good, folder / "early", kQuiet).finished);
+
+  bad.train.checkpoint_every = 1;
+  EXPECT_ERROR(train(bad, folder / "late", kQuiet), "late keeps its checkpoint of step 1");
+  const Checkpoint kept = load_checkpoint(folder.path / "late" / kCheckpointName);
+  for (const auto& [name, tensor] : kept.model) EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << name;
+  EXPECT_ERROR(train(good, folder / "late", kQuiet), "start over in this one with --restart");
+  TrainHooks restart = kQuiet;
+  restart.restart = true;
+  EXPECT_EQ(train(good, folder / "late", restart).resumed_from, 0);
+  testing::expect_same_run(folder / "early", folder / "late");
+}
+
+TEST(Train, AConfigurationThatIsRefusedLeavesNothingBehind) {
+  const ScratchFolder folder;
+  RunConfig config = small_run("linear");
+  config.train.accumulation = 0;
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "accumulation must be in [1, 16]");
+  EXPECT_FALSE(fs::exists(folder / "run"));
+  config = small_run("linear");
+  config.train.steps = 2;
+  train(config, folder / "run", kQuiet);
+  config.train.accumulation = 0;
+  TrainHooks restart = kQuiet;
+  restart.restart = true;
+  EXPECT_ERROR(train(config, folder / "run", restart), "accumulation must be in [1, 16]");
+  EXPECT_EQ(load_checkpoint(folder.path / "run" / kCheckpointName).step, 2);
+}
+
+TEST(Train, ACheckpointOfAnEarlierVersionIsRefused) {
+  const ScratchFolder folder;
+  fs::create_directories(folder / "run");
+  std::ofstream(folder.path / "run" / "checkpoint.pt") << "\x80\x02}";
+  EXPECT_ERROR(train(small_run("linear"), folder / "run", kQuiet),
+               "checkpoint.pt: a checkpoint of an earlier version, a pickle, which is no longer read");
+  EXPECT_ERROR(load_checkpoint(folder.path / "run" / "checkpoint.pt"), "checkpoint.pt: a pickle, as earlier versions");
+}
+
+TEST(Train, ADeviceThatIsNotThereIsRefusedWithWhatToDo) {
+  const ScratchFolder folder;
+  RunConfig config = small_run("linear");
+  config.train.device = "tpu";
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "train.device must be cpu, cuda or cuda:N, got 'tpu'");
+  config.train.device = "cuda:64";
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "train: train.device is cuda:64, but ");
+  if (at::hasCUDA()) GTEST_SKIP() << "the rest needs a machine without a GPU";
+  config.train.device = "cuda";
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "train.device is cuda, but torch finds no GPU here: use cpu, or");
+}
+
+/// Counts how often each image is read.
+class CountedImages : public ImageDataset {
+ public:
+  explicit CountedImages(DatasetPtr images)
+      : ImageDataset(images->info()), reads(static_cast<size_t>(images->size())), images_(std::move(images)) {}
+  int64_t read(int64_t index, uint8_t* image) const override {
+    ++reads[static_cast<size_t>(index)];
+    return images_->read(index, image);
+  }
+
+  mutable std::vector<std::atomic<int>> reads;
+
+ private:
+  DatasetPtr images_;
+};
+
+TEST(Evaluate, CountsClassesInTheOnePassOverTheData) {
+  RunConfig config = small_run("linear");
+  const auto images = std::make_shared<CountedImages>(open_dataset(config.data, Split::test));
+  config = complete_config(config, *images);
+  ViT model(config.model, 1);
+  const Evaluation evaluation = evaluate(model, images, augment_options(config.data, *images), 7);
+  for (const auto& reads : images->reads) EXPECT_EQ(reads.load(), 1);
+  ASSERT_EQ(evaluation.class_images.size(), 4);
+  int64_t total = 0, correct = 0;
+  for (size_t c = 0; c < 4; ++c) {
+    total += evaluation.class_images[c];
+    correct += evaluation.class_correct[c];
+    EXPECT_LE(evaluation.class_correct[c], evaluation.class_images[c]);
+  }
+  EXPECT_EQ(total, 32);
+  EXPECT_DOUBLE_EQ(evaluation.accuracy, static_cast<double>(correct) / 32);
 }
 
 TEST(Train, AFolderOfAnotherConfigurationIsRefused) {
@@ -143,7 +179,7 @@ TEST(Train, AFolderOfAnotherConfigurationIsRefused) {
   train(config, folder / "run", kQuiet);
   config.model.width = 24;
   EXPECT_ERROR(train(config, folder / "run", kQuiet),
-               "checkpoint.pt: it is of a run with model.width = 16, and this one has 24");
+               "checkpoint.safetensors: it is of a run with model.width = 16, and this one has 24");
 }
 
 TEST(Train, ADamagedCheckpointIsAnErrorAndIsKept) {
@@ -151,9 +187,9 @@ TEST(Train, ADamagedCheckpointIsAnErrorAndIsKept) {
   RunConfig config = small_run("linear");
   config.train.steps = 2;
   train(config, folder / "run", kQuiet);
-  const fs::path checkpoint = folder.path / "run" / "checkpoint.pt";
+  const fs::path checkpoint = folder.path / "run" / kCheckpointName;
   fs::resize_file(checkpoint, fs::file_size(checkpoint) - 100);
-  EXPECT_ERROR(train(config, folder / "run", kQuiet), "checkpoint.pt: not a whole checkpoint");
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "checkpoint.safetensors: truncated: header says ");
   EXPECT_TRUE(fs::exists(checkpoint));
 }
 
@@ -162,12 +198,12 @@ TEST(Train, StartsFromPretrainedWeights) {
   RunConfig config = small_run("linear");
   config.train.steps = 2;
   train(config, folder / "first", kQuiet);
-  config.train.pretrained = (folder.path / "first" / "checkpoint.pt").string();
+  config.train.pretrained = (folder.path / "first" / kCheckpointName).string();
   config.train.learning_rate = config.train.final_learning_rate = 0;
   config.train.ema_decay = 0;
   train(config, folder / "second", kQuiet);
-  const Checkpoint first = load_checkpoint(folder.path / "first" / "checkpoint.pt");
-  testing::expect_same(load_checkpoint(folder.path / "second" / "checkpoint.pt").model, first.average);
+  const Checkpoint first = load_checkpoint(folder.path / "first" / kCheckpointName);
+  testing::expect_same(load_checkpoint(folder.path / "second" / kCheckpointName).model, first.average);
 }
 
 TEST(Train, AModelComesBackFromItsCheckpoint) {
@@ -175,7 +211,7 @@ TEST(Train, AModelComesBackFromItsCheckpoint) {
   RunConfig config = small_run();
   config.train.steps = 3;
   const TrainResult result = train(config, folder / "run", kQuiet);
-  const LoadedModel loaded = load_model(folder.path / "run" / "checkpoint.pt");
+  const LoadedModel loaded = load_model(folder.path / "run" / kCheckpointName);
   EXPECT_EQ(loaded.step, 3);
   const DatasetPtr test = open_dataset(config.data, Split::test);
   const Evaluation evaluation = evaluate(*loaded.model, test, augment_options(config.data, *test), 7);

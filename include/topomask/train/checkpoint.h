@@ -19,14 +19,21 @@ struct Checkpoint {
   NamedTensors model;      ///< weights
   NamedTensors average;    ///< their moving average; empty where there is none
   NamedTensors optimiser;  ///< moments
+  at::Tensor losses;       ///< of the steps since the last line of metrics, float32; undefined where there are none
 };
 
-/// One file, a dictionary that torch.load reads too, with a checksum. It is written beside `path` under a temporary
-/// name and renamed when it is whole and on the disk, so that `path` always is the last checkpoint that could be
-/// written.
+/// What it is called in the folder of a run.
+inline constexpr const char* kCheckpointName = "checkpoint.safetensors";
+
+/// One safetensors file: weights under their names, the average under `average/`, the optimiser's moments under
+/// `optimiser/`, losses as `train/losses`; step, seconds and configuration are strings of its metadata. It is written
+/// beside `path` under a temporary name and renamed when it is whole and on the disk, so that `path` always is the last
+/// checkpoint that could be written.
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
-/// Refuses a file that is damaged in any byte of what is read, naming it.
+/// Checks length and checksum before anything is parsed: a file that was cut, or in which a bit was flipped, is refused
+/// with its name. Nothing in the file is executed, and no size it names is trusted. A checkpoint.pt of earlier versions
+/// is refused as such.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// A module's parameters by name, sharing their memory, and back. `load_weights` refuses other names and shapes; with

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "topomask/data/dataset.h"
 #include "topomask/data/prepare.h"
@@ -23,11 +24,14 @@ struct TrainHooks {
   /// Asked after every step with the number of steps made; true: write a checkpoint and return, to be continued.
   std::function<bool(int64_t)> stop = {};
   bool progress = true;  ///< a bar on stderr, where that is a terminal
+  bool restart = false;  ///< begin at step 0 even where the folder has a checkpoint, which is then removed
 };
 
 struct Evaluation {
   double loss = 0;
   double accuracy = 0;
+  std::vector<int64_t> class_images = {};   ///< images of each class
+  std::vector<int64_t> class_correct = {};  ///< those of them that were classified correctly
 };
 
 struct TrainResult {
@@ -46,13 +50,16 @@ struct TrainResult {
 RunConfig complete_config(const RunConfig& config, const ImageDataset& dataset);
 
 /// Trains as the configuration says, in a folder that holds, from then on, config.json (complete), metrics.jsonl,
-/// TensorBoard events, checkpoint.pt and, when finished, summary.json. Where the folder has a checkpoint, training goes
-/// on from there, as if it had never stopped: on the CPU, with as many threads, the weights come out bit for bit the
-/// same. A checkpoint of another configuration is refused, naming the first key that differs; keys that only say where
-/// and how often (device, paths, workers, intervals of logs, checkpoints and evaluations) may differ.
+/// TensorBoard events, checkpoint.safetensors and, when finished, summary.json. Where the folder has a checkpoint,
+/// training goes on from there, as if it had never stopped: on the CPU, with as many threads, weights and metrics (all
+/// but times and memory) come out bit for bit the same. A checkpoint of another configuration is refused, naming the
+/// first key that differs; keys that only say where and how often (device, paths, workers, intervals of logs,
+/// checkpoints and evaluations) may differ. A loss or weights that are not finite are an error naming the step, and are
+/// never written to a checkpoint.
 TrainResult train(const RunConfig& config, const std::filesystem::path& run_dir, const TrainHooks& hooks = {});
 
-/// Mean cross-entropy and the part of images told right, in batches of `batch_size`, without dropout.
+/// Mean cross-entropy, accuracy and the counts of each class, in one pass over the data in batches of `batch_size`,
+/// without dropout.
 Evaluation evaluate(ViT& model, const DatasetPtr& dataset, const AugmentOptions& augment, int64_t batch_size,
                     const std::string& precision = "float32");
 
