@@ -77,14 +77,14 @@ TEST(DataArguments, OfImagesAreInRange) {
 }
 
 TEST(DataFiles, AnIdxFileOfImagesWithoutPixelsIsRefused) {
-  testing::TemporaryFolder folder;
+  topomask::testing::TemporaryFolder folder;
   const auto header = [](std::initializer_list<int> sizes) {
     std::string bytes{0, 0, 8, static_cast<char>(sizes.size())};
     for (const int size : sizes) bytes += {0, 0, 0, static_cast<char>(size)};
     return bytes;
   };
-  testing::write_file(folder / "train-images-idx3-ubyte", header({5, 0, 28}));
-  testing::write_file(folder / "train-labels-idx1-ubyte", header({5}) + "\1\1\1\1\1");
+  topomask::testing::write_file(folder / "train-images-idx3-ubyte", header({5, 0, 28}));
+  topomask::testing::write_file(folder / "train-labels-idx1-ubyte", header({5}) + "\1\1\1\1\1");
   EXPECT_ERROR(open_dataset({.kind = "idx", .path = folder / ""}, Split::train),
                "train-images-idx3-ubyte: its header promises 5 images without a pixel: [5, 0, 28]");
 }

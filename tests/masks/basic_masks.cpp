@@ -89,8 +89,8 @@ TEST(Masks, AcceptNoNodes) {
 }
 
 TEST(Masks, SayWhatIsWrong) {
-  EXPECT_ERROR(none_mask(-1), "none_mask: nodes must be >= 0, got -1");
-  EXPECT_ERROR(causal_mask(-2), "causal_mask: nodes must be >= 0, got -2");
+  EXPECT_ERROR(none_mask(-1), "none_mask: nodes must be in [0, 2^31-1], got -1");
+  EXPECT_ERROR(causal_mask(-2), "causal_mask: nodes must be in [0, 2^31-1], got -2");
   EXPECT_ERROR(dense_mask(at::zeros({2, 3})),
                "dense_mask: matrix must be Float or Double, [N, N] or [H, N, N], got Float[2, 3]");
   EXPECT_ERROR(sparse_mask({nullptr, at::zeros({3})}), "sparse_mask: pattern must be given");
