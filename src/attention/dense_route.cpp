@@ -3,6 +3,7 @@
 #include "attention/ops.h"
 #include "attention/routes.h"
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 
 namespace topomask {
 
@@ -31,8 +32,8 @@ at::Tensor dense_route(const Problem& problem) {
   if (problem.q.is_cuda()) return on_gpu(problem);
   const at::ScalarType type = accumulation_type(problem.q.scalar_type());
   const at::Tensor q = problem.q.to(type), k = problem.k.to(type), v = problem.v.to(type);
-  const at::Tensor weights = at::matmul(q, k.mT()) * problem.mask->dense().to(type);
-  return normalise(at::matmul(weights, v), weights.sum(-1), problem.eps).to(problem.v.scalar_type());
+  const at::Tensor weights = ordered_mul(ordered_matmul(q, k.mT()), problem.mask->dense().to(type));
+  return normalise(ordered_matmul(weights, v), weights.sum(-1), problem.eps).to(problem.v.scalar_type());
 }
 
 }  // namespace topomask

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 
 namespace topomask {
 
@@ -33,7 +34,9 @@ at::Tensor favor_exponent(const at::Tensor& x, const at::Tensor& omega) {
               "], got ", describe(x));
   const at::ScalarType type = accumulation_type(x.scalar_type());
   const at::Tensor scaled = rescale(x.to(type), Scaling::inverse_fourth_root);
-  return at::matmul(scaled, omega.to(x.device(), type).mT()) - scaled.square().sum(-1, true) / 2;
+  const at::Tensor directions = omega.to(x.device(), type).mT();
+  const at::Tensor exponent = x.dim() == 1 ? at::matmul(scaled, directions) : ordered_matmul(scaled, directions);
+  return exponent - scaled.square().sum(-1, true) / 2;
 }
 
 enum class Maximum { none, row, matrix };
@@ -67,7 +70,8 @@ FeatureMap FeatureMap::relu(double offset) {
 }
 
 FeatureMap FeatureMap::elu() {
-  return custom("elu+1", [](const at::Tensor& x) { return at::elu(x) + 1; });
+  // Not at::elu, which rounds the last elements of each thread's share in another way than the rest.
+  return custom("elu+1", [](const at::Tensor& x) { return x.relu() + x.clamp_max(0).exp(); });
 }
 
 FeatureMap FeatureMap::exp() {

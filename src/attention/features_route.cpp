@@ -4,6 +4,7 @@
 #include "attention/ops.h"
 #include "attention/routes.h"
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 
 namespace topomask {
 namespace {
@@ -16,10 +17,10 @@ at::Tensor column(const at::Tensor& factor, int64_t a) {
   return factor.narrow(-1, a, 1);
 }
 
-/// Σ over everything but the factor's own dimensions.
-at::Tensor reduce_to_column(const at::Tensor& per_node, const at::Tensor& factor) {
-  const at::Tensor summed = per_node.sum(0);  // [H, N, 1]
-  return factor.dim() == 3 ? summed : summed.sum(0);
+/// Σ a·b over everything but the dimensions of a column of the factor.
+at::Tensor reduce_to_column(const at::Tensor& a, const at::Tensor& b, const at::Tensor& factor) {
+  const at::Tensor summed = node_dots(a, b);  // [H, N]
+  return (factor.dim() == 3 ? summed : first_sums(summed)).unsqueeze(-1);
 }
 
 /// (M ⊙ q kᵀ) v for M = Φ₁Φ₂ᵀ with dense factors of rank r: one unmasked linear attention per feature, r·N·m·d in all,
@@ -30,8 +31,8 @@ struct DenseFactorProduct : torch::autograd::Function<DenseFactorProduct> {
     ctx->save_for_backward({q, k, v, left, right});
     at::Tensor out = at::zeros_like(v);
     for (int64_t a = 0; a < left.size(-1); ++a) {
-      const at::Tensor state = at::matmul((k * column(right, a)).mT(), v);
-      out += at::matmul(q * column(left, a), state);
+      const at::Tensor state = ordered_matmul((k * column(right, a)).mT(), v);
+      out += ordered_matmul(q * column(left, a), state);
     }
     return out;
   }
@@ -45,15 +46,15 @@ struct DenseFactorProduct : torch::autograd::Function<DenseFactorProduct> {
     if (learnt) dleft = at::zeros_like(left), dright = at::zeros_like(right);
     for (int64_t a = 0; a < left.size(-1); ++a) {
       const at::Tensor qa = q * column(left, a), ka = k * column(right, a);
-      const at::Tensor dqa = at::matmul(g, at::matmul(ka.mT(), v).mT());
-      const at::Tensor dstate = at::matmul(qa.mT(), g);
-      const at::Tensor dka = at::matmul(v, dstate.mT());
+      const at::Tensor dqa = ordered_matmul(g, ordered_matmul(ka.mT(), v).mT());
+      const at::Tensor dstate = ordered_matmul(qa.mT(), g);
+      const at::Tensor dka = ordered_matmul(v, dstate.mT());
       dq.addcmul_(dqa, column(left, a).expand_as(dqa));
       dk.addcmul_(dka, column(right, a).expand_as(dka));
-      dv += at::matmul(ka, dstate);
+      dv += ordered_matmul(ka, dstate);
       if (!learnt) continue;
-      column(dleft, a).copy_(reduce_to_column((dqa * q).sum(-1, true), left));
-      column(dright, a).copy_(reduce_to_column((dka * k).sum(-1, true), right));
+      column(dleft, a).copy_(reduce_to_column(dqa, q, left));
+      column(dright, a).copy_(reduce_to_column(dka, k, right));
     }
     return {dq, dk, dv, dleft, dright};
   }

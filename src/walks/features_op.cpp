@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 #include "core/recycled.h"
 #include "walks/features_kernel.h"
 #include "walks/triple_tensors.h"
@@ -67,7 +68,7 @@ Tensor walk_features_backward_cpu(const Tensor& grad, const Tensor& hops, const 
       }
     });
   });
-  return partial.sum(0).narrow(1, 0, terms).mul_(scale).to(grad.scalar_type()).contiguous();
+  return first_sums(partial).narrow(1, 0, terms).mul_(scale).to(grad.scalar_type()).contiguous();
 }
 
 Tensor walk_features_meta(const Tensor& f, const Tensor&, const Tensor&, const Tensor& feature_offsets, double) {
@@ -95,13 +96,24 @@ Tensor call_backward(const Tensor& grad, const Tensor& hops, const Tensor& loads
   return op.call(grad, hops, loads, offsets, std::move(terms), scale);
 }
 
+/// ∂⟨grad, features⟩/∂loads: f_hop times the gradient of its entry, for each triple, summed over the heads in order.
+Tensor load_gradients(const Tensor& grad, const Tensor& f, const Tensor& hops, const Tensor& offsets, double scale) {
+  const Tensor counts = offsets.diff(), entry = at::repeat_interleave(counts);
+  const Tensor padded = at::constant_pad_nd(f, {0, 1}), term = hops.to(at::kLong).clamp_max_(f.size(1));
+  Tensor total = at::zeros(hops.sizes(), grad.options());
+  for (int64_t h = 0; h < f.size(0); ++h) {
+    total.addcmul_(grad[h].index_select(0, entry), padded[h].index_select(0, term), scale);
+  }
+  return total;
+}
+
 /// The features are linear in f, so each of the two is the other's gradient.
 class WalkFeatures : public torch::autograd::Function<WalkFeatures> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& f, const Tensor& hops, const Tensor& loads,
                         const Tensor& offsets, double scale) {
     at::AutoDispatchBelowADInplaceOrView below;
-    ctx->save_for_backward({hops, loads, offsets});
+    ctx->save_for_backward({hops, loads, offsets, loads.requires_grad() ? f : Tensor()});
     ctx->saved_data["terms"] = f.sym_size(1);
     ctx->saved_data["scale"] = scale;
     return call_forward(f, hops, loads, offsets, scale);
@@ -110,12 +122,13 @@ class WalkFeatures : public torch::autograd::Function<WalkFeatures> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  const torch::autograd::variable_list& grads) {
     const auto saved = ctx->get_saved_variables();
-    return {call_backward(grads[0], saved[0], saved[1], saved[2], ctx->saved_data["terms"].toSymInt(),
-                          ctx->saved_data["scale"].toDouble()),
-            {},
-            {},
-            {},
-            {}};
+    const double scale = ctx->saved_data["scale"].toDouble();
+    Tensor of_function, of_loads;
+    if (ctx->needs_input_grad(0)) {
+      of_function = call_backward(grads[0], saved[0], saved[1], saved[2], ctx->saved_data["terms"].toSymInt(), scale);
+    }
+    if (ctx->needs_input_grad(2)) of_loads = load_gradients(grads[0], saved[3], saved[0], saved[2], scale);
+    return {of_function, {}, of_loads, {}, {}};
   }
 };
 

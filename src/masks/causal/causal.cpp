@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/ordered_sums.h"
 #include "topomask/masks.h"
 
 namespace topomask {
@@ -40,10 +41,14 @@ class CausalMask final : public Mask {
       return padded.reshape({slices * chunks, chunk, x.size(-1)});
     };
     const at::Tensor a_chunks = in_chunks(a), b_chunks = in_chunks(b), c_chunks = in_chunks(c);
-    at::Tensor out = at::bmm(at::bmm(a_chunks, b_chunks.mT()).tril_(), c_chunks);
-    at::Tensor states = at::bmm(b_chunks.mT(), c_chunks).view({slices, chunks, a.size(-1), c.size(-1)});
+    at::Tensor out = ordered_matmul(ordered_matmul(a_chunks, b_chunks.mT()).tril_(), c_chunks);
+    at::Tensor states = ordered_matmul(b_chunks.mT(), c_chunks).view({slices, chunks, a.size(-1), c.size(-1)});
     states = (states.cumsum(1) - states).view({slices * chunks, a.size(-1), c.size(-1)});
-    out.baddbmm_(a_chunks, states);
+    if (out.is_cuda()) {
+      out.baddbmm_(a_chunks, states);
+    } else {
+      out.add_(ordered_matmul(a_chunks, states));
+    }
     return out.view({slices, chunks * chunk, c.size(-1)}).narrow(1, 0, nodes_).reshape_as(c);
   }
 

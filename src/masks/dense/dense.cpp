@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 #include "topomask/masks.h"
 
 namespace topomask {
@@ -23,11 +24,11 @@ class DenseMask final : public Mask {
 
   at::Tensor dense() const override { return matrix_; }
   MaskPtr to(const at::TensorOptions& target) const override { return dense_mask(matrix_.to(target)); }
-  at::Tensor apply(const at::Tensor& x) const override { return at::matmul(plain(), x); }
-  at::Tensor apply_transposed(const at::Tensor& x) const override { return at::matmul(plain().mT(), x); }
+  at::Tensor apply(const at::Tensor& x) const override { return ordered_matmul(plain(), x); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return ordered_matmul(plain().mT(), x); }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
-    return {at::matmul(grad, x.mT()).sum(0).view_as(matrix_)};
+    return {outer_sums(grad, x).view_as(matrix_)};
   }
 
  private:

@@ -4,6 +4,7 @@
 #include "core/checks.h"
 #include "core/column_strips.h"
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "core/recycled.h"
 #include "masks/diffusion/generator.h"
 #include "masks/diffusion/hypercube_kernel.h"
@@ -50,9 +51,9 @@ class HypercubeDiffusionMask final : public Mask {
     for (int64_t dimension = 0; dimension < dimensions_; ++dimension) {
       const auto differences = [&](const at::Tensor& t) {
         const int64_t below = (int64_t{1} << dimension) * t.size(3);
-        return t.view({t.size(0), t.size(1), -1, 2, below}).diff(1, 3);
+        return t.view({t.size(0), t.size(1), -1, 2, below}).diff(1, 3).flatten(2, 3);
       };
-      slope.sub_((differences(grad) * differences(y)).sum(at::IntArrayRef{0, 2, 3, 4}));
+      slope.sub_(head_dots(differences(grad), differences(y)));
     }
     return {slope.view_as(lambda_)};
   }

@@ -2,10 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include "core/library_tasks.h"
+#include "core/ordered_sums.h"
+
 namespace topomask {
 
 LanczosProcess::LanczosProcess(const GeneratorMatrix& matrix, const at::Tensor& x) : matrix_(matrix) {
-  norms_ = x.norm(2, {2}, /*keepdim=*/true);
+  norms_ = column_sums(x, x).sqrt_();
   basis_.push_back(normalised(x, norms_));
 }
 
@@ -16,9 +19,9 @@ at::Tensor LanczosProcess::normalised(const at::Tensor& vector, const at::Tensor
 void LanczosProcess::step() {
   at::Tensor next = matrix_.times(basis_.back());
   if (size() > 0) next.addcmul_(betas_.back(), basis_[basis_.size() - 2], -1);
-  alphas_.push_back((next * basis_.back()).sum(2, true));
+  alphas_.push_back(column_sums(next, basis_.back()));
   next.addcmul_(alphas_.back(), basis_.back(), -1);
-  at::Tensor beta = next.norm(2, {2}, true);
+  at::Tensor beta = column_sums(next, next).sqrt_();
   // What is rounding is zero: the space is invariant, and the column is done.
   const double rounding = next.scalar_type() == at::kDouble ? 1e-14 : 1e-6;
   beta = at::where(beta > rounding * (alphas_.front().abs() + alphas_.back().abs() + 1e-300), beta, 0.0);
@@ -42,6 +45,7 @@ at::Tensor lanczos_exponential(const GeneratorMatrix& matrix, const std::vector<
   at::Tensor weights;  // [B, H, C, m]: exp(−λT)x in the basis, for a column of norm 1
   for (bool converged = x.numel() == 0; !converged;) {
     for (int64_t s = 0; s < kStepsBetweenChecks && process.size() < max_steps; ++s) process.step();
+    const OneLibraryThread alone;
     const auto [values, vectors] = at::linalg_eigh(process.tridiagonal());
     const at::Tensor lowest = values.amin(-1, true), shifted = times * (values - lowest);
     const at::Tensor start = vectors.select(-2, 0), end = vectors.select(-2, process.size() - 1);

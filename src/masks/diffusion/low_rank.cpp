@@ -2,7 +2,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/checks.h"
+#include "core/library_tasks.h"
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "core/plain_ops.h"
 #include "masks/diffusion/generator.h"
 #include "topomask/diffusion.h"
@@ -16,9 +18,10 @@ constexpr const char* kOp = "low_rank_diffusion_mask";
 /// singular. Differentiable.
 at::Tensor core_of(const at::Tensor& u, const at::Tensor& v, const at::Tensor& lambda) {
   const NoAutocast no_autocast;
+  const OneLibraryThread alone;  // the products inside the exponential are small
   const int64_t rank = u.size(1);
   const at::Tensor times = lambda.reshape({-1, 1, 1});
-  const at::Tensor z = times * at::matmul(v.t(), u);  // [H, r, r]
+  const at::Tensor z = times * ordered_matmul(v.t(), u);  // [H, r, r]
   const at::Tensor identity = at::eye(rank, u.options().requires_grad(false)).expand_as(z);
   const at::Tensor above = at::cat({z, identity}, -1), below = at::zeros_like(above);
   const at::Tensor exponential = at::linalg_matrix_exp(at::cat({above, below}, -2));
@@ -43,8 +46,8 @@ class LowRankDiffusionMask final : public Mask {
 
   at::Tensor dense() const override {
     const NoAutocast no_autocast;
-    const at::Tensor left = at::matmul(u_, core_of(u_, v_, lambda_));  // [H, N, r]
-    const at::Tensor matrix = at::eye(size(), left.options().requires_grad(false)) + at::matmul(left, v_.t());
+    const at::Tensor left = ordered_matmul(u_, core_of(u_, v_, lambda_));  // [H, N, r]
+    const at::Tensor matrix = at::eye(size(), left.options().requires_grad(false)) + ordered_matmul(left, v_.t());
     return heads() == 1 ? matrix[0] : matrix;
   }
 
@@ -61,10 +64,11 @@ class LowRankDiffusionMask final : public Mask {
     // autograd follows.
     const at::AutoGradMode record(true);
     const NoAutocast no_autocast;
+    const OneLibraryThread alone;
     const at::Tensor u = u_.detach().requires_grad_(), v = v_.detach().requires_grad_();
     const at::Tensor lambda = lambda_.detach().requires_grad_();
-    const at::Tensor inner = at::matmul(core_of(u, v, lambda), at::matmul(v.t(), x));
-    const at::Tensor value = (at::matmul(u.t(), grad) * inner).sum();
+    const at::Tensor inner = ordered_matmul(core_of(u, v, lambda), ordered_matmul(v.t(), x));
+    const at::Tensor value = (ordered_matmul(u.t(), grad) * inner).sum();
     return torch::autograd::grad({value}, {u, v, lambda});
   }
 
@@ -77,8 +81,8 @@ class LowRankDiffusionMask final : public Mask {
   at::Tensor product(const at::Tensor& left, const at::Tensor& core, const at::Tensor& right,
                      const at::Tensor& x) const {
     const PlainOps plain;
-    const at::Tensor inner = at::matmul(core, at::matmul(right.detach().t(), x));
-    return at::matmul(left.detach(), inner).add_(x);
+    const at::Tensor inner = ordered_matmul(core, ordered_matmul(right.detach().t(), x));
+    return ordered_matmul(left.detach(), inner).add_(x);
   }
 
   at::Tensor u_, v_, lambda_;

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "core/library_tasks.h"
 #include "masks/diffusion/generator.h"
 #include "masks/diffusion/lanczos.h"
 
@@ -40,6 +41,7 @@ Spectrum spectrum_bounds(const GeneratorMatrix& matrix, Generator generator) {
   const int64_t steps = std::min(kSteps, matrix.nodes());
   do process.step();
   while (process.size() < steps && process.residual().item<double>() > 0);
+  const OneLibraryThread alone;
   const auto [ritz, vectors] = at::linalg_eigh(process.tridiagonal().reshape({process.size(), process.size()}));
   const at::Tensor residuals = vectors[-1].abs() * process.residual().item<double>();
   const auto value = [](const at::Tensor& x, int64_t place) { return x[place].item<double>(); };

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/ordered_sums.h"
 #include "core/plain_ops.h"
 
 namespace topomask {
@@ -13,12 +14,12 @@ constexpr double kDense = 0.1;
 
 at::Tensor product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& x) {
   const PlainOps plain;
-  return at::matmul(left, at::matmul(right.mT(), x));
+  return ordered_matmul(left, ordered_matmul(right.mT(), x));
 }
 
 /// ∂⟨grad, L·y⟩/∂L for y [B, H, r, C]: [H, N, r].
 at::Tensor side_gradient(const at::Tensor& grad, const at::Tensor& y) {
-  return at::einsum("bhnc,bhrc->hnr", {grad, y});
+  return outer_sums(grad, y);
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ std::optional<Factors> FactorMask::factors() const {
 at::Tensor FactorMask::dense() const {
   const NoAutocast no_autocast;
   const Sides s = current();
-  return at::matmul(s.left, s.right.mT());
+  return ordered_matmul(s.left, s.right.mT());
 }
 
 at::Tensor FactorMask::apply(const at::Tensor& x) const {
@@ -79,8 +80,8 @@ at::Tensor FactorMask::apply_transposed(const at::Tensor& x) const {
 std::vector<at::Tensor> FactorMask::parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const {
   const NoAutocast no_autocast;
   const Sides s = current();
-  at::Tensor dleft = side_gradient(grad, at::matmul(s.right.mT(), x));
-  const at::Tensor dright = side_gradient(x, at::matmul(s.left.mT(), grad));
+  at::Tensor dleft = side_gradient(grad, ordered_matmul(s.right.mT(), x));
+  const at::Tensor dright = side_gradient(x, ordered_matmul(s.left.mT(), grad));
   if (s.right.is_same(s.left)) dleft = dleft + dright;
   return pull_back(parameters_, {dleft, dright}, [this](const auto& parameters) { return computed(parameters); });
 }

@@ -2,6 +2,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "masks/encodings/factor_mask.h"
 #include "masks/encodings/parameter.h"
 #include "topomask/encodings.h"
@@ -36,7 +37,7 @@ class StochasticPositionalMask final : public FactorMask {
     const auto features = [&](const at::Tensor& angle) {
       const at::Tensor amplitudes = at::cat({parameters[1], parameters[1]}, -1).unsqueeze(-2);
       const at::Tensor waves = at::cat({angle.cos(), angle.sin()}, -1).to(*dtype()) * amplitudes;
-      return noise_.defined() ? at::matmul(waves, noise_) : waves;
+      return noise_.defined() ? ordered_matmul(waves, noise_) : waves;
     };
     if (parameters.size() == 2) return {features(angles)};
     return {features(angles + parameters[2].unsqueeze(-2)), features(angles)};

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 #include "core/recycled.h"
 #include "masks/encodings/table.h"
 #include "masks/encodings/table_kernel.h"
@@ -83,7 +84,7 @@ Tensor table_sums_cpu(const Tensor& grad, const Tensor& index, int64_t size) {
         }
       });
     });
-    result[h].copy_(partial.sum(at::IntArrayRef{0, 1}));
+    result[h].copy_(first_sums(partial.flatten(0, 1)));
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "core/recycled.h"
 #include "masks/forest/exponential_kernel.h"
 #include "masks/forest/forest_masks.h"
@@ -91,7 +92,7 @@ class ExponentialMask final : public Mask {
           .to(parameter.scalar_type());
     };
     std::vector<at::Tensor> result{shaped(ordered_sums(edge * lengths().to(at::kDouble)), a_),
-                                   (edge * a).sum(0).to(a_.scalar_type())};
+                                   first_sums(edge * a).to(a_.scalar_type())};
     if (b_.defined()) result.push_back(shaped(ordered_sums(node), b_));
     return result;
   }

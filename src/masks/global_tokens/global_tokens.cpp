@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 #include "masks/global_tokens/bordered.h"
 
 namespace topomask {
@@ -98,13 +99,13 @@ class GlobalTokensMask final : public Mask {
   /// (E ⊙ A Bᵀ) C for E = [1 1; 1 0], the ones around the inner mask.
   at::Tensor border_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) const {
     const auto tokens = [this](const at::Tensor& x) { return x.narrow(-2, 0, tokens_); };
-    const at::Tensor above = at::matmul(at::matmul(tokens(a), b.mT()), c);
-    return at::cat({above, at::matmul(at::matmul(nodes(a), tokens(b).mT()), tokens(c))}, -2);
+    const at::Tensor above = ordered_matmul(ordered_matmul(tokens(a), b.mT()), c);
+    return at::cat({above, ordered_matmul(ordered_matmul(nodes(a), tokens(b).mT()), tokens(c))}, -2);
   }
 
   at::Tensor bordered(const at::Tensor& x, const at::Tensor& inner) const {
-    const at::Tensor total = x.sum(-2, true).expand({x.size(0), x.size(1), tokens_, x.size(3)});
-    return at::cat({total, inner + x.narrow(-2, 0, tokens_).sum(-2, true)}, -2);
+    const at::Tensor total = column_sums(x).expand({x.size(0), x.size(1), tokens_, x.size(3)});
+    return at::cat({total, inner + column_sums(x.narrow(-2, 0, tokens_))}, -2);
   }
 
   MaskPtr inner_;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/ordered_sums.h"
 #include "masks/grf/product.h"
 #include "sparse/ops.h"
 
@@ -95,7 +96,7 @@ at::Tensor ProductMask::dense() const {
   if (dense_gemm() > product_work()) return sparse()->dense();
   const Parts p = current();
   const at::Tensor left = SparseMatrix{left_, p.left}.dense();
-  const at::Tensor m = at::matmul(left, (right_ ? SparseMatrix{right_, p.right}.dense() : left).mT());
+  const at::Tensor m = ordered_matmul(left, (right_ ? SparseMatrix{right_, p.right}.dense() : left).mT());
   return p.diagonal.defined() ? m + at::diag_embed(p.diagonal) : m;
 }
 
@@ -122,7 +123,7 @@ std::vector<at::Tensor> ProductMask::parameter_gradients(const at::Tensor& x, co
   at::Tensor dleft = sddmm(grad, topomask::matmul_transposed(right, x), *left.pattern, heads_);
   at::Tensor dright = sddmm(x, topomask::matmul_transposed(left, grad), *right.pattern, heads_);
   if (!right_) dleft += dright;
-  const at::Tensor ddiagonal = p.diagonal.defined() ? (grad * x).sum(at::IntArrayRef{0, 3}) : at::Tensor();
+  const at::Tensor ddiagonal = p.diagonal.defined() ? node_dots(grad, x) : at::Tensor();
   return pull_back(parameters_, {dleft, dright, ddiagonal}, [this](const std::vector<at::Tensor>& parameters) {
     const Parts made = parts(parameters);
     return std::vector<at::Tensor>{made.left, made.right, made.diagonal};

@@ -4,6 +4,7 @@
 
 #include "core/checks.h"
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "topomask/grf.h"
 
 namespace topomask {
@@ -36,7 +37,7 @@ class ProjectedMask final : public Mask {
 
   at::Tensor dense() const override {
     const auto f = factors();
-    return at::matmul(f->left.dense, f->right.dense.mT());
+    return ordered_matmul(f->left.dense, f->right.dense.mT());
   }
 
   MaskPtr to(const at::TensorOptions& target) const override {
@@ -46,18 +47,18 @@ class ProjectedMask final : public Mask {
 
   at::Tensor apply(const at::Tensor& x) const override {
     const auto f = factors();
-    return at::matmul(f->left.dense, at::matmul(f->right.dense.mT(), x));
+    return ordered_matmul(f->left.dense, ordered_matmul(f->right.dense.mT(), x));
   }
   at::Tensor apply_transposed(const at::Tensor& x) const override {
     const auto f = factors();
-    return at::matmul(f->right.dense, at::matmul(f->left.dense.mT(), x));
+    return ordered_matmul(f->right.dense, ordered_matmul(f->left.dense.mT(), x));
   }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     const auto parameters = this->parameters();
     const at::AutoGradMode recording(true);
     const auto f = factors();
-    const at::Tensor y = at::matmul(f->left.dense, at::matmul(f->right.dense.mT(), x));
+    const at::Tensor y = ordered_matmul(f->left.dense, ordered_matmul(f->right.dense.mT(), x));
     std::vector<at::Tensor> learnable, result;
     for (const at::Tensor& p : parameters) {
       if (p.requires_grad()) learnable.push_back(p);

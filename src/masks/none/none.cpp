@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/ordered_sums.h"
 #include "topomask/masks.h"
 
 namespace topomask {
@@ -24,7 +25,7 @@ class NoneMask final : public Mask {
   }
 
   MaskPtr to(const at::TensorOptions&) const override { return shared_from_this(); }
-  at::Tensor apply(const at::Tensor& x) const override { return x.sum(-2, true).expand_as(x).contiguous(); }
+  at::Tensor apply(const at::Tensor& x) const override { return column_sums(x).expand_as(x).contiguous(); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return apply(x); }
 
  private:

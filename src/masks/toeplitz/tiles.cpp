@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/library_tasks.h"
+#include "core/ordered_sums.h"
 #include "masks/toeplitz/windows.h"
 
 namespace topomask {
@@ -220,7 +221,7 @@ TiledGradients tiled_backward(const at::Tensor& g, const std::vector<int64_t>& d
       }
     }
   });
-  TiledGradients result{da.view_as(a).flip(2), db.sum(0).view_as(b), dc.sum(0).view_as(c), {}};
+  TiledGradients result{da.view_as(a).flip(2), first_sums(db).view_as(b), first_sums(dc).view_as(c), {}};
   if (!want_offsets) return result;
   std::vector<at::Tensor> totals;
   for (int64_t head = 0; head < heads; ++head) {

@@ -6,6 +6,7 @@
 
 #include "core/checks.h"
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "core/plain_ops.h"
 #include "masks/toeplitz/grid_fft.h"
 #include "masks/toeplitz/offsets.h"
@@ -51,7 +52,7 @@ class ToeplitzMask final : public Mask {
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     const PlainOps plain;
     if (!takes_matrix()) return gradient(fft_offset_gradient(grad, x, dims()));
-    return gradient(toeplitz_dense_gradient(at::matmul(grad, x.mT()).sum(0), dims()));
+    return gradient(toeplitz_dense_gradient(outer_sums(grad, x), dims()));
   }
 
   std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const override {
@@ -96,7 +97,7 @@ class ToeplitzMask final : public Mask {
 
   at::Tensor product(const at::Tensor& g, const at::Tensor& x) const {
     const PlainOps plain;
-    return takes_matrix() ? at::matmul(toeplitz_dense(g, dims()), x) : fft_product(g, x, dims());
+    return takes_matrix() ? ordered_matmul(toeplitz_dense(g, dims()), x) : fft_product(g, x, dims());
   }
 
   std::vector<at::Tensor> gradient(const at::Tensor& grad_offsets) const {
