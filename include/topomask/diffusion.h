@@ -32,10 +32,15 @@ struct DiffusionOptions {
 
 /// M = exp(−λT) for an undirected graph. An isolated node's row is that of I.
 ///
-/// lambda [] or [H], one per head, ≥ 0, of the dtype of the graph's weights; learnable, ∂M/∂λ = −T·M.
-/// Chebyshev (Druskin and Knizhnerman 1989): K·(|A| + 3N) multiply-adds per column, K the least degree with
-/// 2Σ_{k>K} e^{−z}I_k(z) ≤ tolerance, z = λ(λ_max − λ_min)/2: about √(2z·log(2/tolerance)) where z is large. The bounds
-/// of the spectrum come from Gershgorin's discs and some steps of Lanczos on first use of the graph.
+/// lambda [] or [H], one per head, ≥ 0, of the dtype of the graph's weights; learnable, ∂M/∂λ = −T·M. The weights of
+/// the graph are learnable too where they require grad (`graph.with_weights(w)`), through D as well: each stored entry
+/// of A is a parameter of its own, in CSR order, and T and its spectrum follow changes made to w in place. These must
+/// keep A symmetric, which one parameter for both entries of an edge does: w = edge_weights.index_select(0,
+/// edge_of_entry). The gradient goes through the Chebyshev polynomial for either method: about six times the work of
+/// M·x, and memory for 3√K tensors like x. Chebyshev (Druskin and Knizhnerman 1989): K·(|A| + 3N) multiply-adds per
+/// column, K the least degree with 2Σ_{k>K} e^{−z}I_k(z) ≤ tolerance, z = λ(λ_max − λ_min)/2: about
+/// √(2z·log(2/tolerance)) where z is large. The bounds of the spectrum come from Gershgorin's discs and some steps of
+/// Lanczos on first use of the graph.
 MaskPtr diffusion_mask(const Graph& graph, const at::Tensor& lambda, const DiffusionOptions& options = {});
 
 /// The degree K above for the largest λ: how many sparse products M·x takes. Only for masks made by diffusion_mask with
@@ -45,6 +50,7 @@ int64_t chebyshev_degree(const Mask& mask);
 /// exp(−λT) on the Cartesian product of undirected graphs (node (i, j) has index i·|b| + j): the Kronecker product of
 /// the factors' exponentials, exact, N·Σn_s multiply-adds per column after one eigendecomposition of each factor.
 /// T is the adjacency or the Laplacian: the normalised Laplacian of a product is not a sum of those of its factors.
+/// Factors whose weights require grad are refused: diffusion_mask of their cartesian_product has that gradient.
 MaskPtr product_diffusion_mask(const std::vector<Graph>& factors, const at::Tensor& lambda,
                                Generator generator = Generator::laplacian);
 

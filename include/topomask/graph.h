@@ -81,10 +81,13 @@ class Graph {
   at::Tensor degrees() const;  ///< int64 [N]: stored neighbours of each row (out-degree where directed)
   int64_t max_degree() const;
 
-  /// W_ij = scale/√(d_i d_j) on the edges, scale finite, d the (out-)degree, 1 in place of 0. Replaces the weights.
+  /// W_ij = scale/√(d_i d_j) on the edges, scale finite, d the (out-)degree, 1 in place of 0. Replaces the weights, and
+  /// depends on none of them: weights that require grad are refused. Normalise first, then `with_weights`.
   Graph normalised(double scale = 1.0) const;
   /// The same edges with other weights [num_entries], float32 or float64, finite; symmetric where the graph is
   /// undirected. Weights that require grad keep doing so, here and through `to`, `reversed` and the functions below.
+  /// Power series, diffusion and sparse masks have gradients in them; what has none refuses them
+  /// (docs/choosing-a-mask.md).
   Graph with_weights(const at::Tensor& weights) const;
   /// Weights as float32 or float64, `graph.to(at::kDouble)`, refused where float32 cannot hold one of them; everything
   /// on another device, `graph.to(at::kCUDA)`.

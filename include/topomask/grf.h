@@ -16,9 +16,12 @@ namespace topomask {
 // f is [K], or [H, K] for a function per head over shared walks; 1 ≤ K ≤ max_hops + 1; of the table's dtype; finite
 // when it is given, which is checked where it is on the CPU; learnable. All of them offer the sparse route, over the
 // pattern of the product, and, but for stitching, the features route, two sparse products. The pattern of Φ̂Φ̂ᵀ is made
-// on first use and kept with the table, so that masks over one table share it and a new mask in every training step
-// costs little; its values follow f: Σ over the entries of Φ̂ of the entries in the same column, and they are kept while
-// f does not change and no gradient is asked.
+// on first use and cached with the table, so that masks over one table share it and a new mask in every training step
+// costs little; its values follow f: Σ over the entries of Φ̂ of the entries in the same column.
+//
+// The symmetric (shared diagonal), two-sided, asymmetric, stitched and projected masks have gradients in the weights of
+// the graph too where the loads of their tables do (topomask/walks.h); ad hoc walks, which have no weights, and exact
+// heads refuse such tables.
 
 /// What stands on the diagonal of Φ̂Φ̂ᵀ, where queries and keys walk together and ‖Φ̂_i‖² is too large on average.
 enum class Diagonal {

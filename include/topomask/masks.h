@@ -23,7 +23,8 @@ MaskPtr dense_mask(const at::Tensor& matrix);
 MaskPtr sparse_mask(const SparseMatrix& matrix);
 
 /// M = A + I: each node attends to its neighbours and itself, as in graph attention networks (Veličković et al. 2018).
-/// Entries 1.
+/// Entries 1, whatever the weights of the graph: weights that require grad are refused. sparse_mask(graph.matrix()) is
+/// M = A with learnable weights.
 MaskPtr neighbours_mask(const Graph& graph);
 
 }  // namespace topomask

@@ -54,7 +54,14 @@ struct WalkOptions {
 /// A walk's load is 1 at its start (hop 0) and is multiplied by W_uv/(q(v|u)(1−h_t)) by the hop t → t+1 from u to v, q
 /// the proposal (uniform: 1/deg u) and h_t the probability of halting there. With R_t[i, v] = load(i, v, t)/n,
 /// E[R_t] = W^t, and the features are Φ̂ = Σ_t f_t R_t: f stays learnable with no resampling, and
-/// ∂L/∂f_t = ⟨∂L/∂Φ̂, R_t⟩. Loads carry no gradient to W. A value type over tensors; copies share storage.
+/// ∂L/∂f_t = ⟨∂L/∂Φ̂, R_t⟩. A value type over tensors; copies share storage.
+///
+/// Where the graph's weights require grad, so do the loads that sample_walks makes on the CPU with uniform proposals:
+/// ∂load/∂W_e = load/W_e for each edge e that a walk took, the walks and the probabilities they were drawn with being
+/// constants, so that E[∂R_t/∂W] = ∂W^t/∂W. The backward pass walks again instead of keeping the walks: about the time
+/// of sampling. A table serves one backward pass of the weights; sample again after changing them. What cannot carry
+/// that gradient (other proposals, group products, exact heads, extended, resampled and given walks, walking on the
+/// fly, a GPU) refuses such weights.
 ///
 /// Random numbers are a promise: the same walks for any number of threads, on any device. Philox4x32-10 (Salmon et al.
 /// 2011), key = (low, high word of the seed), four words from the counter
@@ -152,7 +159,7 @@ WalkTable walk_table_from_walks(const Graph& graph, const at::Tensor& nodes, con
 
 /// Values of Φ̂ over table.pattern(): Σ f_hop·load/n over the triples of each entry, for f [K] → [entries], or a
 /// function per head, [H, K] → [H, entries]; dtype as the table's. K ≤ max_hops + 1; hops from K on contribute nothing.
-/// Differentiable in f, any number of times. O(T·H).
+/// Differentiable in f, any number of times, and once in the loads. O(T·H).
 at::Tensor walk_features(const WalkTable& table, const at::Tensor& f);
 
 /// The same without importance weights: counts in place of loads (the ad-hoc features of the ablation).

@@ -97,8 +97,10 @@ int64_t Graph::max_degree() const {
 
 Graph Graph::normalised(double scale) const {
   check_on_cpu("normalised", "graph", device());
+  check_constant_weights("normalised", "graph", *this,
+                         "they are replaced by scale/sqrt(d_i d_j), which depends on the degrees alone");
   TORCH_CHECK(std::isfinite(scale), "normalised: scale must be finite, got ", scale);
-  at::Tensor weights = at::empty_like(weights_.detach());
+  at::Tensor weights = at::empty_like(weights_);
   const int64_t* offset = offsets().const_data_ptr<int64_t>();
   const int32_t* column = columns().const_data_ptr<int32_t>();
   const auto degree = [offset](int64_t i) {

@@ -20,4 +20,14 @@ at::Tensor checked_weights(const char* op, const at::Tensor& weights, int64_t en
   return contiguous;
 }
 
+void check_constant_weights(const char* op, const char* argument, const Graph& graph, const char* reason) {
+  TORCH_CHECK(!graph.weights().requires_grad(), op, ": ", argument,
+              " must have weights that do not require grad, got weights that do: ", reason,
+              "; detach them with graph.with_weights(graph.weights().detach())");
+}
+
+Graph with_constant_weights(const Graph& graph) {
+  return graph.weights().requires_grad() ? graph.with_weights(graph.weights().detach()) : graph;
+}
+
 }  // namespace topomask

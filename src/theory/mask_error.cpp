@@ -3,6 +3,7 @@
 
 #include "core/checks.h"
 #include "core/move.h"
+#include "graph/weights.h"
 #include "theory/sampled_rows.h"
 #include "topomask/theory.h"
 
@@ -55,11 +56,12 @@ MaskError mask_error(const Graph& graph, const WalkOptions& walks, const at::Ten
   TORCH_CHECK(walks.walkers >= 1 && walks.walkers < (int64_t{1} << 32) / options.batches,
               "mask_error: batches tables of walkers must be numbered below 2^32, got ", options.batches, " of ",
               walks.walkers);
+  const Graph constant = with_constant_weights(graph);
   std::vector<MaskPtr> masks;
   WalkOptions own = walks;
   if (options.diagonal == Diagonal::debiased) own.group_products = true;
   for (int64_t b = 0; b < options.batches; ++b) {
-    masks.push_back(grf_mask(sample_walks(graph, own), f, {.diagonal = options.diagonal}));
+    masks.push_back(grf_mask(sample_walks(constant, own), f, {.diagonal = options.diagonal}));
     own.first_walker += walks.walkers + walks.walkers % 2;  // couples begin at even numbers
   }
   return mask_error(masks, sample_nodes(graph.num_nodes(), options.nodes, walks.seed));

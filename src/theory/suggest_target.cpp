@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "core/move.h"
+#include "graph/weights.h"
 #include "theory/sampled_rows.h"
 #include "topomask/coefficients.h"
 #include "topomask/planner.h"
@@ -14,9 +15,12 @@ namespace topomask {
 
 SuggestTarget::SuggestTarget(const Graph& graph, const at::Tensor& alpha, const at::Tensor& f,
                              const SuggestOptions& options)
-    : graph_(graph), alpha_(alpha.detach()), f_(f.defined() ? f.detach() : f), options_(options) {
+    : graph_(with_constant_weights(graph)),
+      alpha_(alpha.detach()),
+      f_(f.defined() ? f.detach() : f),
+      options_(options) {
   rows_ = sample_nodes(graph.num_nodes(), options.nodes, options.seed);
-  exact_ = mask_rows(*power_series_mask(graph, alpha_), rows_);
+  exact_ = mask_rows(*power_series_mask(graph_, alpha_), rows_);
   measure_powers();
 }
 

@@ -105,6 +105,8 @@ WalkTable walk_table_from_walks(const Graph& graph, const at::Tensor& nodes, con
   TORCH_CHECK(
       !loads.defined() || (loads.sizes() == nodes.sizes() && loads.scalar_type() == dtype && loads.device().is_cpu()),
       kOp, ": loads must be ", dtype, " of the shape of nodes on cpu, got ", describe(loads));
+  TORCH_CHECK(!loads.defined() || !loads.requires_grad(), kOp,
+              ": loads must not require grad, got loads that do: the table has no gradient in them");
   WalkOptions options = given;
   options.walkers = nodes.size(1);
   const WalkPlan plan(kOp, options);

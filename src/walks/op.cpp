@@ -47,7 +47,7 @@ Result sample_walks_cpu(const Tensor& offsets, const Tensor& columns, const Tens
       .seed = static_cast<uint64_t>(seed),
       .first_walker = first_walker};
   // Walks look at rows only: whether the graph is symmetric makes no difference to them.
-  const WalkTable table = sample_walks(Graph::from_csr(offsets, columns, weights, /*directed=*/true), options);
+  const WalkTable table = sample_walks(Graph::from_csr(offsets, columns, weights.detach(), /*directed=*/true), options);
   const auto product = [&](const Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype) {
     return tensor.defined() ? tensor : at::empty(shape, dtype);
   };

@@ -114,6 +114,9 @@ WalkTable::Arrays replaced(const WalkTable& table, const std::vector<uint32_t>& 
 }  // namespace
 
 void check_sampled_on(const char* op, const char* argument, const WalkTable& table, const Graph& graph) {
+  TORCH_CHECK(!table.loads().requires_grad(), op,
+              ": table must have loads that do not require grad, got loads that do: what is made of them here has no "
+              "gradient; sample on a graph whose weights are detached");
   TORCH_CHECK(table.sampled(), op, ": table must come from sample_walks, not from walks that were brought");
   TORCH_CHECK(graph.num_nodes() == table.nodes() && graph.weights().scalar_type() == table.dtype(), op, ": ", argument,
               " must have ", table.nodes(), " nodes and ", table.dtype(), " weights as the table has, got ",

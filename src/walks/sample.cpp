@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "graph/weights.h"
 #include "walks/device.h"
+#include "walks/load_gradient.h"
 #include "walks/table_builder.h"
 
 namespace topomask {
@@ -40,8 +42,17 @@ WalkTable sample_walks(const Graph& graph, const WalkOptions& options) {
     return {walks.table(), options, walks.plan().max_hops, /*sampled=*/true};
   }
   const WalkPlan plan("sample_walks", options);
-  const WalkSteps steps("sample_walks", graph, options);
-  return {sample_rows(plan, steps, options), options, plan.max_hops, /*sampled=*/true};
+  const bool learnt = graph.weights().requires_grad() && at::GradMode::is_enabled();
+  TORCH_CHECK(!learnt || options.proposal == Proposal::uniform,
+              "sample_walks: proposal must be uniform where the graph's weights require grad; detach them with "
+              "graph.with_weights(graph.weights().detach())");
+  TORCH_CHECK(!learnt || !options.group_products,
+              "sample_walks: group_products must be false where the graph's weights require grad, since they have no "
+              "gradient; detach them with graph.with_weights(graph.weights().detach())");
+  const WalkSteps steps("sample_walks", with_constant_weights(graph), options);
+  WalkTable::Arrays arrays = sample_rows(plan, steps, options);
+  if (learnt) arrays.loads = loads_of_weights(graph.weights(), plan, steps, options, arrays);
+  return {std::move(arrays), options, plan.max_hops, /*sampled=*/true};
 }
 
 }  // namespace topomask

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/checks.h"
+#include "graph/weights.h"
 #include "walks/plan.h"
 
 namespace topomask {
@@ -67,6 +68,10 @@ WalkSteps::WalkSteps(const char* op, const Graph& graph, const WalkOptions& opti
   const bool repelling = options.coupling == Coupling::repelling || options.coupling == Coupling::antithetic_repelling;
   TORCH_CHECK(!repelling || options.proposal == Proposal::uniform, op,
               ": proposal must be uniform for repelling walkers");
+  check_constant_weights(op, "graph", graph,
+                         "only sample_walks with a uniform proposal, on the CPU, has a gradient in them");
+  TORCH_CHECK(!options.proposal_weights.defined() || !options.proposal_weights.requires_grad(), op,
+              ": proposal_weights must not require grad, got weights that do: walks have no gradient in them");
   TORCH_CHECK(options.proposal == Proposal::given || !options.proposal_weights.defined(), op,
               ": proposal_weights are for Proposal::given only");
   if (options.proposal == Proposal::uniform) {

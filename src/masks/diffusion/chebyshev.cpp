@@ -88,22 +88,26 @@ std::vector<double> chebyshev_coefficients(double lambda, const Spectrum& spectr
   return coefficients;
 }
 
-namespace {
-
-/// The same recurrence by whole products, where there is no kernel of our own. Heads of lower degree have zeros above.
-at::Tensor by_products(const GeneratorMatrix& matrix, const Spectrum& spectrum,
-                       const std::vector<std::vector<double>>& series, const at::Tensor& x) {
-  const double centre = (spectrum.upper + spectrum.lower) / 2, halfwidth = (spectrum.upper - spectrum.lower) / 2;
+at::Tensor coefficient_table(const std::vector<std::vector<double>>& series, const at::Tensor& x) {
   size_t terms = 1;
   for (const auto& c : series) terms = std::max(terms, c.size());
   at::Tensor table = at::zeros({static_cast<int64_t>(terms), static_cast<int64_t>(series.size())}, at::kDouble);
   for (size_t h = 0; h < series.size(); ++h) {
     for (size_t k = 0; k < series[h].size(); ++k) table[k][h].fill_(series[h][k]);
   }
-  const at::Tensor c = table.to(x.options()).view({static_cast<int64_t>(terms), 1, -1, 1, 1});
+  return table.to(x.options()).view({static_cast<int64_t>(terms), 1, -1, 1, 1});
+}
+
+namespace {
+
+/// The same recurrence by whole products, where there is no kernel of our own.
+at::Tensor by_products(const GeneratorMatrix& matrix, const Spectrum& spectrum,
+                       const std::vector<std::vector<double>>& series, const at::Tensor& x) {
+  const double centre = (spectrum.upper + spectrum.lower) / 2, halfwidth = (spectrum.upper - spectrum.lower) / 2;
+  const at::Tensor c = coefficient_table(series, x);
   const auto scaled = [&](const at::Tensor& b) { return matrix.times(b).sub_(b, centre).div_(halfwidth); };
   at::Tensor next, after;  // b_{k+1} and b_{k+2}
-  for (auto k = static_cast<int64_t>(terms) - 1; k >= 0; --k) {
+  for (int64_t k = c.size(0) - 1; k >= 0; --k) {
     at::Tensor b = x * c[k];
     if (next.defined()) b.add_(scaled(next), k == 0 ? 1 : 2);
     if (after.defined()) b.sub_(after);

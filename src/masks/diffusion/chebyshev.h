@@ -20,4 +20,21 @@ std::vector<double> chebyshev_coefficients(double lambda, const Spectrum& spectr
 at::Tensor chebyshev_product(const GeneratorMatrix& matrix, const Spectrum& spectrum,
                              const std::vector<std::vector<double>>& series, const at::Tensor& x);
 
+/// The coefficients of the same series to as many terms as its derivative in T needs for that accuracy.
+std::vector<double> chebyshev_gradient_coefficients(double lambda, const Spectrum& spectrum, double tolerance);
+
+/// ∂⟨grad, Σ_k series[h][k] T_k(B) x⟩/∂T for x, grad [B, H, N, C], summed over batch and heads: on the entries of
+/// matrix.edges and on the diagonal. Three products with T and two sampled ones per term, and memory for about 3√K
+/// tensors like x.
+struct GeneratorGradient {
+  at::Tensor edges;     ///< [E]
+  at::Tensor diagonal;  ///< [N]
+};
+GeneratorGradient chebyshev_gradient(const GeneratorMatrix& matrix, const Spectrum& spectrum,
+                                     const std::vector<std::vector<double>>& series, const at::Tensor& x,
+                                     const at::Tensor& grad);
+
+/// series as a tensor [K + 1, 1, H, 1, 1] like x; heads of lower degree have zeros above.
+at::Tensor coefficient_table(const std::vector<std::vector<double>>& series, const at::Tensor& x);
+
 }  // namespace topomask

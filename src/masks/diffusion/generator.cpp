@@ -10,24 +10,29 @@ at::Tensor GeneratorMatrix::times(const at::Tensor& x) const {
   return matmul(edges, x).addcmul_(x, diagonal.unsqueeze(1));
 }
 
-GeneratorMatrix generator_matrix(const char* op, const Graph& graph, Generator generator) {
-  TORCH_CHECK(!graph.directed(), op, ": graph must be undirected, got a directed one");
-  const at::Tensor weights = graph.weights().detach();
+GeneratorMatrix generator_matrix(const char* op, const PatternPtr& pattern, const at::Tensor& weights,
+                                 Generator generator) {
   const at::Tensor adjacency = weights.to(at::kDouble);
-  const int64_t nodes = graph.num_nodes();
-  const at::Tensor ones = at::ones({nodes, 1}, adjacency.options());
-  const at::Tensor degrees = matmul(SparseMatrix{graph.pattern(), adjacency}, ones).squeeze(1);
+  const at::Tensor ones = at::ones({pattern->rows(), 1}, adjacency.options().requires_grad(false));
+  const at::Tensor degrees = matmul(SparseMatrix{pattern, adjacency}, ones).squeeze(1);
   at::Tensor values = -adjacency, diagonal = at::zeros_like(degrees);
   if (generator == Generator::laplacian) diagonal = degrees;
   if (generator == Generator::normalised_laplacian) {
     TORCH_CHECK(adjacency.numel() == 0 || adjacency.min().item<double>() >= 0, op,
                 ": graph must have weights >= 0 for the normalised Laplacian, got ", adjacency.min().item<double>());
-    const at::Tensor inverse_root = at::where(degrees > 0, degrees.rsqrt(), 0.0);
-    const at::Tensor rows = at::repeat_interleave(graph.offsets().diff());
-    values = values * inverse_root.index_select(0, rows) * inverse_root.index_select(0, graph.columns().to(at::kLong));
-    diagonal = (degrees > 0).to(at::kDouble);
+    const at::Tensor connected = degrees > 0;
+    const at::Tensor inverse_root = at::where(connected, degrees, 1.0).rsqrt() * connected;
+    const at::Tensor rows = at::repeat_interleave(pattern->offsets().diff());
+    values =
+        values * inverse_root.index_select(0, rows) * inverse_root.index_select(0, pattern->columns().to(at::kLong));
+    diagonal = connected.to(at::kDouble);
   }
-  return {{graph.pattern(), values.to(weights.scalar_type())}, diagonal.to(weights.scalar_type())};
+  return {{pattern, values.to(weights.scalar_type())}, diagonal.to(weights.scalar_type())};
+}
+
+GeneratorMatrix generator_matrix(const char* op, const Graph& graph, Generator generator) {
+  TORCH_CHECK(!graph.directed(), op, ": graph must be undirected, got a directed one");
+  return generator_matrix(op, graph.pattern(), graph.weights().detach(), generator);
 }
 
 void check_lambda(const char* op, const at::Tensor& lambda) {

@@ -19,6 +19,9 @@ struct GeneratorMatrix {
 
 /// Refuses, in the name of `op`, a directed graph and a normalised Laplacian of negative weights.
 GeneratorMatrix generator_matrix(const char* op, const Graph& graph, Generator generator);
+/// The same for weights [entries] on the pattern of an undirected graph, differentiable in them.
+GeneratorMatrix generator_matrix(const char* op, const PatternPtr& pattern, const at::Tensor& weights,
+                                 Generator generator);
 
 /// Bounds of the eigenvalues of T: lower ≤ λ_min ≤ lowest, λ_max ≤ upper. ‖exp(−λT)‖ is at least exp(−λ·lowest).
 struct Spectrum {

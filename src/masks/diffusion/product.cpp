@@ -3,8 +3,11 @@
 #include <limits>
 
 #include "core/checks.h"
+#include "core/library_tasks.h"
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "core/plain_ops.h"
+#include "graph/weights.h"
 #include "masks/diffusion/generator.h"
 #include "topomask/diffusion.h"
 
@@ -21,7 +24,7 @@ struct GraphFactor {
   /// exp(−λT) for each λ [H]: [H, n, n].
   at::Tensor exponentials(const at::Tensor& lambda) const {
     const at::Tensor decay = (-lambda.unsqueeze(1) * values).exp();  // [H, n]
-    return at::matmul(vectors * decay.unsqueeze(1), vectors.t());
+    return ordered_matmul(vectors * decay.unsqueeze(1), vectors.t());
   }
 };
 
@@ -74,7 +77,7 @@ class ProductDiffusionMask final : public Mask {
     for (size_t axis = 0; axis < factors_.size(); ++axis) {
       const int64_t n = factors_[axis].nodes();
       const at::Tensor generator = factors_[axis].generator.to(x.scalar_type()).expand({heads(), n, n});
-      slope.sub_(along_axis(axis, generator, y).mul_(grad).sum(at::IntArrayRef{0, 2, 3}));
+      slope.sub_(head_dots(along_axis(axis, generator, y), grad));
     }
     return {slope.view_as(lambda_)};
   }
@@ -88,13 +91,13 @@ class ProductDiffusionMask final : public Mask {
     if (x.numel() == 0) return x;
     const int64_t blocks = x.size(0) * before, behind = nodes_ / (before * n) * x.size(3);
     if (heads() == 1) {
-      return at::bmm(matrices.expand({blocks, n, n}), x.reshape({blocks, n, behind})).view(x.sizes());
+      return ordered_matmul(matrices.expand({blocks, n, n}), x.reshape({blocks, n, behind})).view(x.sizes());
     }
     at::Tensor y = at::empty_like(x);
     for (int64_t head = 0; head < heads(); ++head) {
       const at::Tensor lines = x.select(1, head).reshape({blocks, n, behind});
       y.select(1, head).copy_(
-          at::bmm(matrices[head].expand({blocks, n, n}), lines).view({x.size(0), nodes_, x.size(3)}));
+          ordered_matmul(matrices[head].expand({blocks, n, n}), lines).view({x.size(0), nodes_, x.size(3)}));
     }
     return y;
   }
@@ -114,12 +117,16 @@ MaskPtr product_diffusion_mask(const std::vector<Graph>& factors, const at::Tens
   std::vector<GraphFactor> decomposed;
   int64_t nodes = 1;
   for (const Graph& graph : factors) {
+    check_constant_weights(
+        kOp, "factors", graph,
+        "the eigenvectors are constants, and diffusion_mask of the cartesian_product differentiates");
     const int64_t n = graph.num_nodes();
     TORCH_CHECK(n == 0 || nodes <= std::numeric_limits<int32_t>::max() / n, kOp,
                 ": the product must have at most 2^31-1 nodes, got ", nodes, " times ", n);
     nodes *= n;
     const GeneratorMatrix matrix = generator_matrix(kOp, graph.to(at::kDouble), generator);
     const at::Tensor dense = matrix.edges.dense() + matrix.diagonal.diag();
+    const OneLibraryThread alone;
     auto [values, vectors] = at::linalg_eigh(dense);
     decomposed.push_back({dense, std::move(values), std::move(vectors)});
   }

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "core/move.h"
+#include "graph/weights.h"
 #include "masks/encodings/factor_mask.h"
 #include "masks/encodings/parameter.h"
 #include "masks/encodings/table.h"
@@ -43,6 +44,7 @@ class CentralityMask final : public FactorMask {
 }  // namespace
 
 MaskPtr centrality_mask(const Graph& graph, const at::Tensor& z, const CentralityOptions& options) {
+  check_constant_weights(kOp, "graph", graph, "degrees count neighbours");
   check_rows(kOp, "z", z, 1);
   if (!options.logits && z.is_cpu()) {
     const double low = z.min().item<double>(), high = z.max().item<double>();

@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "core/plain_ops.h"
+#include "graph/weights.h"
 #include "masks/encodings/parameter.h"
 #include "masks/encodings/table.h"
 #include "topomask/encodings.h"
@@ -35,16 +37,16 @@ class ShortestPathMask final : public Mask {
 
   at::Tensor apply(const at::Tensor& x) const override {
     const PlainOps plain;
-    return at::matmul(dense(), x);
+    return ordered_matmul(dense(), x);
   }
   at::Tensor apply_transposed(const at::Tensor& x) const override {
     const PlainOps plain;
-    return at::matmul(dense().mT(), x);
+    return ordered_matmul(dense().mT(), x);
   }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     const PlainOps plain;
-    const at::Tensor matrix = at::einsum("bhnc,bhmc->hnm", {grad, x});
+    const at::Tensor matrix = outer_sums(grad, x);
     return {table_sums(matrix, places_, bias_.size(-1)).view_as(bias_)};
   }
 
@@ -67,6 +69,7 @@ MaskPtr shortest_path_mask(const at::Tensor& distances, const at::Tensor& bias) 
 }
 
 MaskPtr shortest_path_mask(const Graph& graph, const at::Tensor& bias, const ShortestPathOptions& options) {
+  check_constant_weights(kOp, "graph", graph, "distances are counted in hops");
   check_rows(kOp, "bias", bias, 2);
   return shortest_path_mask(shortest_paths(graph, options), bias);
 }

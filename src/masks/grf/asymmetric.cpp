@@ -12,25 +12,27 @@ namespace {
 /// Φ̂ itself.
 class AsymmetricGrfMask final : public Mask {
  public:
-  AsymmetricGrfMask(WalkTable walks, at::Tensor f) : walks_(std::move(walks)), f_(std::move(f)) {}
+  AsymmetricGrfMask(WalkTable walks, at::Tensor f)
+      : walks_(std::move(walks)), f_(std::move(f)), parameters_(walk_parameters({f_}, {walks_})) {}
 
   std::string name() const override { return "grf, asymmetric"; }
   int64_t size() const override { return walks_.nodes(); }
   int64_t heads() const override { return function_heads(f_); }
   std::optional<at::ScalarType> dtype() const override { return f_.scalar_type(); }
-  std::vector<at::Tensor> parameters() const override { return {f_}; }
+  std::vector<at::Tensor> parameters() const override { return parameters_; }
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size()), entries = static_cast<double>(walks_.pattern()->entries());
-    return {.operator_work = entries,
-            .sparse_entries = entries,
-            .factor_entries = entries + n,
-            .values_work = f_.requires_grad() ? feature_work(walks_) : 0,  // else they are kept
-            .dense_work = n * n};
+    return {
+        .operator_work = entries,
+        .sparse_entries = entries,
+        .factor_entries = entries + n,
+        .values_work = f_.requires_grad() || parameters_.size() > 1 ? feature_work(walks_) : 0,  // else they are kept
+        .dense_work = n * n};
   }
 
   std::optional<SparseMatrix> sparse() const override {
-    return SparseMatrix{walks_.pattern(), values_.get({f_}, [this](const auto& p) { return features(p); })[0]};
+    return SparseMatrix{walks_.pattern(), values_.get(parameters_, [this](const auto& p) { return features(p); })[0]};
   }
   at::Tensor dense() const override { return sparse()->dense(); }
 
@@ -42,16 +44,18 @@ class AsymmetricGrfMask final : public Mask {
   at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(*sparse(), x); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return topomask::matmul_transposed(*sparse(), x); }
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
-    return pull_back({f_}, {sddmm(grad, x, *walks_.pattern(), heads())}, [this](const auto& p) { return features(p); });
+    return pull_back(parameters_, {sddmm(grad, x, *walks_.pattern(), heads())},
+                     [this](const auto& p) { return features(p); });
   }
 
  private:
   std::vector<at::Tensor> features(const std::vector<at::Tensor>& parameters) const {
-    return {feature_values(walk_features, walks_, parameters[0], heads())};
+    return {feature_values(walk_features, tables_of({walks_}, parameters, 1)[0], parameters[0], heads())};
   }
 
   WalkTable walks_;
   at::Tensor f_;
+  std::vector<at::Tensor> parameters_;
   KeptTensors values_;
 };
 

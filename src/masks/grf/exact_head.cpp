@@ -5,6 +5,7 @@
 
 #include "core/move.h"
 #include "core/parallel.h"
+#include "graph/weights.h"
 #include "masks/grf/walk_function.h"
 #include "masks/power_series/hop_basis.h"
 #include "topomask/grf.h"
@@ -187,6 +188,10 @@ WalkTable::Arrays merge(const WalkTable& walks, const HopBasis& head) {
 
 WalkTable with_exact_head(const WalkTable& walks, const Graph& graph) {
   if (!walks.device().is_cpu()) return with_exact_head(walks.to(at::kCPU), graph.to(at::kCPU)).to(walks.device());
+  check_constant_weights("with_exact_head", "graph", graph, "the exact head has no gradient in them");
+  TORCH_CHECK(!walks.loads().requires_grad(),
+              "with_exact_head: walks must have loads that do not require grad, got loads that do; sample on a graph "
+              "whose weights are detached");
   TORCH_CHECK(graph.num_nodes() == walks.nodes(), "with_exact_head: graph must have ", walks.nodes(),
               " nodes as the walks have, got ", graph.num_nodes());
   TORCH_CHECK(graph.weights().scalar_type() == walks.dtype(), "with_exact_head: graph must have weights of ",

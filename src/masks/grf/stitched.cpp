@@ -70,13 +70,14 @@ class Chain {
 
 class StitchedGrfMask final : public Mask {
  public:
-  StitchedGrfMask(std::shared_ptr<const Chain> chain, at::Tensor f) : chain_(std::move(chain)), f_(std::move(f)) {}
+  StitchedGrfMask(std::shared_ptr<const Chain> chain, at::Tensor f)
+      : chain_(std::move(chain)), f_(std::move(f)), parameters_(walk_parameters({f_}, chain_->tables())) {}
 
   std::string name() const override { return "grf, stitched"; }
   int64_t size() const override { return tables().front().nodes(); }
   int64_t heads() const override { return function_heads(f_); }
   std::optional<at::ScalarType> dtype() const override { return f_.scalar_type(); }
-  std::vector<at::Tensor> parameters() const override { return {f_}; }
+  std::vector<at::Tensor> parameters() const override { return parameters_; }
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size());
@@ -89,8 +90,9 @@ class StitchedGrfMask final : public Mask {
     if (chain_->offers_sparse()) {
       counts.sparse_entries = chain_->estimate().entries;
       counts.factor_entries = chain_->estimate().entries + n;
-      counts.values_work =
-          f_.requires_grad() ? work + chain_->estimate().work * kScatteredUpdate : 0;  // else they are kept
+      counts.values_work = f_.requires_grad() || parameters_.size() > 1  // else they are kept
+                               ? work + chain_->estimate().work * kScatteredUpdate
+                               : 0;
     }
     return counts;
   }
@@ -103,7 +105,7 @@ class StitchedGrfMask final : public Mask {
       pattern_ = product.pattern;
       return std::vector<at::Tensor>{product.values};
     };
-    const at::Tensor values = values_.get({f_}, compute)[0];
+    const at::Tensor values = values_.get(parameters_, compute)[0];
     const std::lock_guard lock(mutex_);
     return SparseMatrix{pattern_, values};
   }
@@ -144,7 +146,7 @@ class StitchedGrfMask final : public Mask {
       cotangents.push_back(k % 2 == 0 ? sddmm(g, behind[k], pattern, heads()) : sddmm(behind[k], g, pattern, heads()));
       g = factor(factors, k, g, true);
     }
-    return pull_back({f_}, cotangents, [this](const auto& parameters) { return features(parameters); });
+    return pull_back(parameters_, cotangents, [this](const auto& parameters) { return features(parameters); });
   }
 
  private:
@@ -152,14 +154,14 @@ class StitchedGrfMask final : public Mask {
 
   std::vector<at::Tensor> features(const std::vector<at::Tensor>& parameters) const {
     std::vector<at::Tensor> values;
-    for (const WalkTable& table : tables()) {
+    for (const WalkTable& table : tables_of(tables(), parameters, 1)) {
       values.push_back(feature_values(walk_features, table, parameters[0], heads()));
     }
     return values;
   }
 
   std::vector<at::Tensor> current() const {
-    return features_.get({f_}, [this](const auto& parameters) { return features(parameters); });
+    return features_.get(parameters_, [this](const auto& parameters) { return features(parameters); });
   }
 
   /// Factor k of the product, A_i for k = 2i and B_iᵀ for k = 2i + 1, or its transpose, times x.
@@ -170,6 +172,7 @@ class StitchedGrfMask final : public Mask {
 
   std::shared_ptr<const Chain> chain_;
   at::Tensor f_;
+  std::vector<at::Tensor> parameters_;
   KeptTensors features_, values_;
   mutable std::mutex mutex_;
   mutable PatternPtr pattern_;

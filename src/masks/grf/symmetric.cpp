@@ -13,23 +13,23 @@ namespace {
 class SymmetricGrfMask final : public ProductMask {
  public:
   SymmetricGrfMask(std::string name, WalkTable walks, at::Tensor f, FeatureRule rule)
-      : ProductMask(std::move(name), walks.pattern(), nullptr, {f}, function_heads(f)),
-        walks_(std::move(walks)),
+      : ProductMask(std::move(name), walks.pattern(), nullptr, walk_parameters({f}, {walks}), function_heads(f)),
+        walks_({std::move(walks)}),
         rule_(rule) {}
 
   MaskPtr to(const at::TensorOptions& target) const override {
-    if (is_at(walks_.loads(), target)) return shared_from_this();
-    return std::make_shared<SymmetricGrfMask>(name(), walks_.to(target), parameters()[0].to(target), rule_);
+    if (is_at(walks_[0].loads(), target)) return shared_from_this();
+    return std::make_shared<SymmetricGrfMask>(name(), walks_[0].to(target), parameters()[0].to(target), rule_);
   }
 
  protected:
   Parts parts(const std::vector<at::Tensor>& parameters) const override {
-    return {feature_values(rule_, walks_, parameters[0], heads())};
+    return {feature_values(rule_, tables_of(walks_, parameters, 1)[0], parameters[0], heads())};
   }
-  double parts_work() const override { return feature_work(walks_); }
+  double parts_work() const override { return feature_work(walks_[0]); }
 
  private:
-  WalkTable walks_;
+  std::vector<WalkTable> walks_;  // one
   FeatureRule rule_;
 };
 
@@ -42,6 +42,7 @@ MaskPtr grf_mask(const WalkTable& walks, const at::Tensor& f, const GrfOptions& 
 }
 
 MaskPtr ad_hoc_mask(const WalkTable& walks, const at::Tensor& f) {
+  check_constant_loads("ad_hoc_mask", walks);
   check_function("ad_hoc_mask", "f", f, walks);
   return std::make_shared<SymmetricGrfMask>("ad hoc walks", walks, f, adhoc_features);
 }

@@ -12,26 +12,30 @@ namespace {
 class TwoSidedGrfMask final : public ProductMask {
  public:
   TwoSidedGrfMask(WalkTable queries, WalkTable keys, std::vector<at::Tensor> functions, int64_t heads)
-      : ProductMask("grf, two walk sets", queries.pattern(), keys.pattern(), std::move(functions), heads),
-        queries_(std::move(queries)),
-        keys_(std::move(keys)) {}
+      : ProductMask("grf, two walk sets", queries.pattern(), keys.pattern(),
+                    walk_parameters(functions, {queries, keys}), heads),
+        tables_({std::move(queries), std::move(keys)}),
+        functions_(functions.size()) {}
 
   MaskPtr to(const at::TensorOptions& target) const override {
-    if (is_at(queries_.loads(), target)) return shared_from_this();
+    if (is_at(tables_[0].loads(), target)) return shared_from_this();
     std::vector<at::Tensor> functions = parameters();
+    functions.resize(functions_);
     for (at::Tensor& f : functions) f = f.to(target);
-    return std::make_shared<TwoSidedGrfMask>(queries_.to(target), keys_.to(target), functions, heads());
+    return std::make_shared<TwoSidedGrfMask>(tables_[0].to(target), tables_[1].to(target), functions, heads());
   }
 
  protected:
   Parts parts(const std::vector<at::Tensor>& parameters) const override {
-    return {feature_values(walk_features, queries_, parameters.front(), heads()),
-            feature_values(walk_features, keys_, parameters.back(), heads())};
+    const auto tables = tables_of(tables_, parameters, functions_);
+    return {feature_values(walk_features, tables[0], parameters[0], heads()),
+            feature_values(walk_features, tables[1], parameters[functions_ - 1], heads())};
   }
-  double parts_work() const override { return feature_work(queries_) + feature_work(keys_); }
+  double parts_work() const override { return feature_work(tables_[0]) + feature_work(tables_[1]); }
 
  private:
-  WalkTable queries_, keys_;
+  std::vector<WalkTable> tables_;  // of the queries and of the keys
+  size_t functions_;               // one, where both sides share it, or two
 };
 
 }  // namespace

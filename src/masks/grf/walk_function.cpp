@@ -4,6 +4,42 @@
 
 namespace topomask {
 
+namespace {
+
+WalkTable with_loads(const WalkTable& walks, at::Tensor loads) {
+  return {{.offsets = walks.offsets(),
+           .columns = walks.columns(),
+           .hops = walks.hops(),
+           .loads = std::move(loads),
+           .counts = walks.counts(),
+           .product_offsets = walks.product_offsets(),
+           .product_hops = walks.product_hops(),
+           .product_values = walks.product_values(),
+           .pattern = walks.pattern(),
+           .feature_offsets = walks.feature_offsets()},
+          walks.options(),
+          walks.max_hops(),
+          walks.sampled()};
+}
+
+}  // namespace
+
+std::vector<at::Tensor> walk_parameters(std::vector<at::Tensor> functions, const std::vector<WalkTable>& tables) {
+  for (const WalkTable& table : tables) {
+    if (table.loads().requires_grad()) functions.push_back(table.loads());
+  }
+  return functions;
+}
+
+std::vector<WalkTable> tables_of(const std::vector<WalkTable>& tables, const std::vector<at::Tensor>& parameters,
+                                 size_t functions) {
+  std::vector<WalkTable> result = tables;
+  for (WalkTable& table : result) {
+    if (table.loads().requires_grad()) table = with_loads(table, parameters[functions++]);
+  }
+  return result;
+}
+
 bool share_walkers(const WalkTable& a, const WalkTable& b) {
   const WalkOptions &x = a.options(), &y = b.options();
   return a.sampled() && b.sampled() && x.seed == y.seed && x.first_walker < y.first_walker + b.walkers() &&

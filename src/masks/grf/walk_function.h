@@ -28,6 +28,20 @@ inline void check_function(const char* op, const char* name, const at::Tensor& f
   check_function(op, name, f, walks.loads(), "the loads of the walks", walks.max_hops());
 }
 
+/// Refuses a table whose loads require grad where they play no part.
+inline void check_constant_loads(const char* op, const WalkTable& walks) {
+  TORCH_CHECK(!walks.loads().requires_grad(), op,
+              ": walks must have loads that do not require grad, got loads that do: the mask counts visits and has no "
+              "gradient in the graph's weights; sample on a graph whose weights are detached");
+}
+
+/// The parameters of a mask over tables: its functions, and behind them the loads of each table that is being learned.
+std::vector<at::Tensor> walk_parameters(std::vector<at::Tensor> functions, const std::vector<WalkTable>& tables);
+
+/// Tables with their loads taken from such parameters, of which the first `functions` are functions.
+std::vector<WalkTable> tables_of(const std::vector<WalkTable>& tables, const std::vector<at::Tensor>& parameters,
+                                 size_t functions);
+
 /// Values of Φ̂ from a table: walk_features or adhoc_features.
 using FeatureRule = at::Tensor (*)(const WalkTable&, const at::Tensor&);
 

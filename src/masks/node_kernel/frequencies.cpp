@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "masks/grf/walk_function.h"
 #include "topomask/node_kernel.h"
 
 namespace topomask {
@@ -19,6 +20,7 @@ void check_values(const char* op, const at::Tensor& discount) {
 }  // namespace
 
 at::Tensor checked_discount(const char* op, const WalkTable& walks, const at::Tensor& discount) {
+  check_constant_loads(op, walks);
   const at::Tensor& counts = walks.counts();
   TORCH_CHECK(counts.numel() == 0 || counts.min().item<int32_t>() >= 1, op,
               ": walks must count their walkers at every node, got a table with an exact head");

@@ -1,7 +1,6 @@
 #include "masks/power_series/hop_basis.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@ struct Csr {
 /// Breadth-first balls, reusing its workspace from node to node.
 class Ball {
  public:
-  Ball(const Graph& graph) : csr_(*graph.pattern()), seen_(graph.num_nodes(), -1) {}
+  explicit Ball(const SparsePattern& edges) : csr_(edges), seen_(edges.rows(), -1) {}
 
   /// The nodes within `hops` of `start`, unordered; stops early past `limit` nodes.
   const std::vector<int32_t>& around(int64_t start, int64_t hops, int64_t limit) {
@@ -48,23 +47,6 @@ class Ball {
   std::vector<int32_t> nodes_;
 };
 
-/// Writes (W^k)_{i,·} for every k over the ascending columns of row i. `slot` maps a node of the row to its place.
-template <typename T>
-void row_powers(const Csr& csr, const T* weight, int64_t i, int64_t terms, const int32_t* columns, int64_t count,
-                int64_t entries, T* powers, std::vector<int32_t>& slot) {
-  for (int64_t c = 0; c < count; ++c) slot[columns[c]] = static_cast<int32_t>(c);
-  if (terms > 0) powers[slot[i]] = T(1);
-  for (int64_t k = 1; k < terms; ++k) {
-    const T* from = powers + (k - 1) * entries;
-    T* to = powers + k * entries;
-    for (int64_t c = 0; c < count; ++c) {
-      if (from[c] == T(0)) continue;
-      const int32_t u = columns[c];
-      for (int64_t e = csr.offset[u]; e < csr.offset[u + 1]; ++e) to[slot[csr.column[e]]] += from[c] * weight[e];
-    }
-  }
-}
-
 }  // namespace
 
 double estimate_hop_entries(const Graph& graph, int64_t terms, int64_t limit) {
@@ -73,7 +55,7 @@ double estimate_hop_entries(const Graph& graph, int64_t terms, int64_t limit) {
   constexpr int64_t kSamples = 32;
   const int64_t samples = std::min(nodes, kSamples);
   const int64_t ball_limit = std::max<int64_t>(1, limit / nodes);
-  Ball ball(graph);
+  Ball ball(*graph.pattern());
   double total = 0;
   for (int64_t s = 0; s < samples; ++s) {
     // Evenly spread nodes, off the border of a grid.
@@ -83,38 +65,32 @@ double estimate_hop_entries(const Graph& graph, int64_t terms, int64_t limit) {
   return total / static_cast<double>(samples) * static_cast<double>(nodes);
 }
 
-HopBasis build_hop_basis(const Graph& graph, int64_t terms) {
-  const int64_t nodes = graph.num_nodes();
+PatternPtr hop_pattern(const SparsePattern& edges, int64_t terms) {
+  const int64_t nodes = edges.rows(), hops = std::max<int64_t>(terms - 1, 0);
   at::Tensor offsets = at::zeros({nodes + 1}, at::kLong);
   int64_t* offset = offsets.mutable_data_ptr<int64_t>();
-  const int64_t hops = std::max<int64_t>(terms - 1, 0);
   at::parallel_for(0, terms > 0 ? nodes : 0, 256, [&](int64_t begin, int64_t end) {
-    Ball ball(graph);
+    Ball ball(edges);
     for (int64_t i = begin; i < end; ++i) offset[i + 1] = static_cast<int64_t>(ball.around(i, hops, nodes + 1).size());
   });
   for (int64_t i = 0; i < nodes; ++i) offset[i + 1] += offset[i];
-  const int64_t entries = offset[nodes];
 
-  at::Tensor columns = at::empty({entries}, at::kInt);
-  at::Tensor powers = at::zeros({terms, entries}, graph.weights().scalar_type());
+  at::Tensor columns = at::empty({offset[nodes]}, at::kInt);
   int32_t* column = columns.mutable_data_ptr<int32_t>();
-  AT_DISPATCH_FLOATING_TYPES(powers.scalar_type(), "hop_basis", [&] {
-    const Csr csr(*graph.pattern());
-    const scalar_t* weight = graph.weights().const_data_ptr<scalar_t>();
-    scalar_t* power = powers.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, terms > 0 ? nodes : 0, 256, [&](int64_t begin, int64_t end) {
-      Ball ball(graph);
-      std::vector<int32_t> slot(nodes);
-      for (int64_t i = begin; i < end; ++i) {
-        const auto& reached = ball.around(i, hops, nodes + 1);
-        std::copy(reached.begin(), reached.end(), column + offset[i]);
-        std::sort(column + offset[i], column + offset[i + 1]);
-        row_powers(csr, weight, i, terms, column + offset[i], offset[i + 1] - offset[i], entries, power + offset[i],
-                   slot);
-      }
-    });
+  at::parallel_for(0, terms > 0 ? nodes : 0, 256, [&](int64_t begin, int64_t end) {
+    Ball ball(edges);
+    for (int64_t i = begin; i < end; ++i) {
+      const auto& reached = ball.around(i, hops, nodes + 1);
+      std::copy(reached.begin(), reached.end(), column + offset[i]);
+      std::sort(column + offset[i], column + offset[i + 1]);
+    }
   });
-  return {std::make_shared<SparsePattern>(nodes, nodes, offsets, columns), powers};
+  return std::make_shared<SparsePattern>(nodes, nodes, offsets, columns);
+}
+
+HopBasis build_hop_basis(const Graph& graph, int64_t terms) {
+  const PatternPtr pattern = hop_pattern(*graph.pattern(), terms);
+  return {pattern, hop_powers(*graph.pattern(), *pattern, graph.weights(), terms)};
 }
 
 }  // namespace topomask

@@ -7,7 +7,9 @@
 #include "core/checks.h"
 #include "core/kept_tensors.h"
 #include "core/move.h"
+#include "core/ordered_sums.h"
 #include "masks/power_series/hop_basis.h"
+#include "sparse/ops.h"
 
 namespace topomask {
 namespace {
@@ -16,35 +18,51 @@ namespace {
 class Structure {
  public:
   Structure(Graph graph, int64_t terms, const PowerSeriesOptions& options)
-      : graph_(std::move(graph)), terms_(terms), options_(options) {
+      : graph_(std::move(graph)), weights_(graph_.weights()), terms_(terms), options_(options) {
     estimate_ = estimate_hop_entries(graph_.to(at::kCPU), terms_, options_.max_sparse_entries);
+    if (weights_.is_inference()) {  // has no version to tell a change by
+      const c10::InferenceMode ordinary(false);
+      weights_ = weights_.clone();
+    }
   }
 
   const Graph& graph() const { return graph_; }
+  const at::Tensor& weights() const { return weights_; }
+  bool learns_weights() const { return weights_.requires_grad(); }
   int64_t terms() const { return terms_; }
   const PowerSeriesOptions& options() const { return options_; }
   bool offers_sparse() const { return estimate_ < static_cast<double>(options_.max_sparse_entries); }
   double entries() const {
     const std::lock_guard lock(mutex_);
-    return basis_ ? static_cast<double>(basis_->pattern->entries()) : estimate_;
+    return hops_ ? static_cast<double>(hops_->entries()) : estimate_;
   }
-  const HopBasis& basis() const {
+  /// Where the series can be nonzero.
+  const PatternPtr& hops() const {
     const std::lock_guard lock(mutex_);
-    if (!basis_) {
+    if (!hops_) {
       const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
-      const HopBasis made = build_hop_basis(graph_.to(at::kCPU), terms_);
-      basis_ = {made.pattern->to(graph_.device()), made.powers.to(graph_.device())};
+      hops_ = hop_pattern(*graph_.pattern()->to(at::kCPU), terms_)->to(graph_.device());
     }
-    return *basis_;
+    return hops_;
+  }
+  /// [K, entries of hops()], kept while the weights do not change and no gradient is asked. Differentiable in them.
+  at::Tensor powers() const {
+    const PatternPtr there = hops();
+    return powers_.get({weights_}, [&](const std::vector<at::Tensor>& parameters) {
+      const PatternPtr edges = graph_.pattern()->to(at::kCPU), here = there->to(at::kCPU);
+      return std::vector<at::Tensor>{hop_powers(*edges, *here, parameters[0].to(at::kCPU), terms_).to(graph_.device())};
+    })[0];
   }
 
  private:
   Graph graph_;
+  at::Tensor weights_;
   int64_t terms_;
   PowerSeriesOptions options_;
   double estimate_ = 0;
   mutable std::mutex mutex_;
-  mutable std::optional<HopBasis> basis_;
+  mutable PatternPtr hops_;
+  KeptTensors powers_;
 };
 
 class PowerSeriesMask final : public Mask {
@@ -56,7 +74,10 @@ class PowerSeriesMask final : public Mask {
   int64_t size() const override { return graph().num_nodes(); }
   int64_t heads() const override { return alpha_.dim() == 2 ? alpha_.size(0) : 1; }
   std::optional<at::ScalarType> dtype() const override { return alpha_.scalar_type(); }
-  std::vector<at::Tensor> parameters() const override { return {alpha_}; }
+  std::vector<at::Tensor> parameters() const override {
+    return structure_->learns_weights() ? std::vector<at::Tensor>{alpha_, structure_->weights()}
+                                        : std::vector<at::Tensor>{alpha_};
+  }
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size()), terms = static_cast<double>(structure_->terms());
@@ -67,6 +88,9 @@ class PowerSeriesMask final : public Mask {
       counts.sparse_entries = entries;
       counts.factor_entries = entries + n;
       counts.values_work = alpha_.requires_grad() ? entries * terms : 0;  // else they are kept
+      if (structure_->learns_weights()) {
+        counts.values_work = entries * terms * (1 + static_cast<double>(graph().num_entries()) / std::max(1.0, n));
+      }
       counts.dense_work = n * n;
     }
     return counts;
@@ -74,11 +98,12 @@ class PowerSeriesMask final : public Mask {
 
   std::optional<SparseMatrix> sparse() const override {
     if (!structure_->offers_sparse()) return std::nullopt;
-    const HopBasis& basis = structure_->basis();
-    const auto values = values_.get({alpha_}, [&](const std::vector<at::Tensor>& parameters) {
-      return std::vector<at::Tensor>{at::matmul(series(parameters[0]), basis.powers)};
+    const auto values = values_.get(parameters(), [this](const std::vector<at::Tensor>& parameters) {
+      const at::Tensor values =
+          ordered_matmul(parameters[0].reshape({heads(), structure_->terms()}), structure_->powers());
+      return std::vector<at::Tensor>{heads() == 1 ? values[0] : values};
     });
-    return SparseMatrix{basis.pattern, values[0]};
+    return SparseMatrix{structure_->hops(), values[0]};
   }
 
   at::Tensor dense() const override {
@@ -92,19 +117,20 @@ class PowerSeriesMask final : public Mask {
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
-    return horner(x, [this](const at::Tensor& y) { return topomask::matmul(graph().matrix(), y); });
+    return horner(x, [this](const at::Tensor& y) { return topomask::matmul(matrix(), y); });
   }
 
   at::Tensor apply_transposed(const at::Tensor& x) const override {
-    return horner(x, [this](const at::Tensor& y) { return topomask::matmul_transposed(graph().matrix(), y); });
+    return horner(x, [this](const at::Tensor& y) { return topomask::matmul_transposed(matrix(), y); });
   }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
+    if (structure_->learns_weights()) return gradients_with_weights(x, grad);
     at::Tensor gradient = at::zeros({heads(), structure_->terms()}, x.options());
     at::Tensor power = x;
     for (int64_t k = 0; k < structure_->terms(); ++k) {
-      if (k > 0) power = topomask::matmul(graph().matrix(), power);
-      gradient.select(1, k).copy_((grad * power).sum(at::IntArrayRef{0, 2, 3}));
+      if (k > 0) power = topomask::matmul(matrix(), power);
+      gradient.select(1, k).copy_(head_dots(grad, power));
     }
     return {gradient.reshape(alpha_.sizes())};
   }
@@ -112,8 +138,27 @@ class PowerSeriesMask final : public Mask {
  private:
   const Graph& graph() const { return structure_->graph(); }
 
-  /// [K] with one head, [H, K] with more.
-  at::Tensor series(const at::Tensor& alpha) const { return heads() == 1 ? alpha.reshape({-1}) : alpha; }
+  SparseMatrix matrix() const { return {graph().pattern(), structure_->weights().detach()}; }
+
+  /// Horner's steps y_k = W y_{k+1} + α_k x, reversed: with g_k = (Wᵀ)^k grad, ∂α_k = ⟨g_k, x⟩ and
+  /// ∂W = Σ_k g_k y_{k+1}ᵀ on the edges. All y_k are in memory at once.
+  std::vector<at::Tensor> gradients_with_weights(const at::Tensor& x, const at::Tensor& grad) const {
+    const int64_t terms = structure_->terms();
+    at::Tensor of_alpha = at::zeros({heads(), terms}, x.options());
+    at::Tensor of_weights = at::zeros({1, graph().num_entries()}, x.options());
+    std::vector<at::Tensor> steps;  // y_{K−1}, …, y_1
+    horner(x, [&](const at::Tensor& y) {
+      steps.push_back(y);
+      return topomask::matmul(matrix(), y);
+    });
+    at::Tensor g = grad;
+    for (int64_t k = 0; k < terms; ++k) {
+      if (k > 0) g = topomask::matmul_transposed(matrix(), g);
+      of_alpha.select(1, k).copy_(head_dots(g, x));
+      if (k + 1 < terms) of_weights += sddmm(g, steps[terms - 2 - k], *graph().pattern(), 1);
+    }
+    return {of_alpha.reshape(alpha_.sizes()), of_weights.view(-1)};
+  }
 
   /// Σ_k α_k W^k x, from the highest term down.
   template <typename Product>

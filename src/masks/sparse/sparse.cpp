@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "graph/weights.h"
 #include "sparse/ops.h"
 #include "topomask/masks.h"
 
@@ -92,8 +93,10 @@ MaskPtr sparse_mask(const SparseMatrix& matrix) {
 }
 
 MaskPtr neighbours_mask(const Graph& graph) {
+  check_constant_weights("neighbours_mask", "graph", graph,
+                         "entries are 1 whatever they are, and sparse_mask(graph.matrix()) has them as its values");
   const PatternPtr pattern = with_diagonal(*graph.pattern()->to(at::kCPU))->to(graph.device());
-  const at::Tensor ones = at::ones({pattern->entries()}, graph.weights().options().requires_grad(false));
+  const at::Tensor ones = at::ones({pattern->entries()}, graph.weights().options());
   return std::make_shared<SparseMask>("neighbours", SparseMatrix{pattern, ones}, false);
 }
 
