@@ -1,6 +1,9 @@
 #include "support/mask_contract.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+
+#include <utility>
 
 #include "support/compare.h"
 #include "support/devices.h"
@@ -132,6 +135,64 @@ void expect_softmax(const Placed& p, const at::Tensor& reference, double toleran
   }
 }
 
+/// Everything a mask computes, by name.
+class Computed {
+ public:
+  explicit Computed(const MaskPtr& mask) : mask_(mask), parameters_(learnable(*mask)) {
+    const auto sparse = mask->sparse();
+    if (sparse) {
+      add("offsets", sparse->pattern->offsets());
+      add("columns", sparse->pattern->columns());
+      add("values", sparse->values, {});
+    }
+    if (const auto factors = mask->factors(); factors && !factors->left.sparse) {
+      add("left factor", factors->left.dense, {});
+      add("right factor", factors->right.dense, {});
+    }
+    const at::Tensor x = signal(7, 1);
+    add("matmul", mask->matmul(x), {x});
+    add("matmul_transposed", mask->matmul_transposed(x), {x});
+    const at::Tensor q = signal(6, 2), k = signal(6, 3), v = signal(5, 4);
+    for (const Route route : offered(*mask)) {
+      // The planner weighs the number of threads.
+      if (route == Route::automatic || (route == Route::dense && !moderate())) continue;
+      const auto out = attention(q, k, v, mask, {.features = FeatureMap::elu(), .route = route});
+      add(std::string("attention, route ") + to_string(route), out, {q, k, v});
+    }
+    if (sparse) add("softmax, sparse", softmax_attention(q, k, v, mask, {.route = Route::sparse}), {q, k, v});
+    if (moderate()) add("dense", mask->dense(), {});
+  }
+
+  const std::vector<std::pair<std::string, at::Tensor>>& all() const { return all_; }
+
+ private:
+  bool moderate() const { return mask_->size() <= 1200; }
+
+  at::Tensor signal(int64_t width, uint64_t seed) const {
+    std::vector<int64_t> shape{4};
+    if (mask_->heads() > 1) shape.push_back(mask_->heads());
+    return normal(joined(shape, mask_->size(), width), seed).to(mask_->dtype().value_or(at::kFloat)).requires_grad_();
+  }
+
+  void add(const std::string& name, const at::Tensor& tensor) { all_.emplace_back(name, tensor.detach()); }
+
+  void add(const std::string& name, const at::Tensor& tensor, std::vector<at::Tensor> inputs) {
+    add(name, tensor);
+    inputs.insert(inputs.end(), parameters_.begin(), parameters_.end());
+    if (inputs.empty() || !tensor.requires_grad()) return;
+    const at::Tensor cotangent = normal(tensor.sizes(), 9).to(tensor.scalar_type());
+    const auto grads = torch::autograd::grad({tensor}, inputs, {cotangent}, /*retain_graph=*/true,
+                                             /*create_graph=*/false, /*allow_unused=*/true);
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (grads[i].defined()) add(name + ", gradient " + std::to_string(i), grads[i]);
+    }
+  }
+
+  MaskPtr mask_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<std::pair<std::string, at::Tensor>> all_;
+};
+
 }  // namespace
 
 at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
@@ -151,6 +212,22 @@ void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tol
     expect_attention(placed, reference, tolerance);
     expect_softmax(placed, reference, tolerance);
   }
+  expect_same_for_any_threads([&] { return mask; });
+}
+
+void expect_same_for_any_threads(const std::function<MaskPtr()>& make) {
+  const int before = at::get_num_threads();
+  std::optional<Computed> expected;
+  for (const int threads : {1, 2, 7}) {
+    at::set_num_threads(threads);
+    const Computed computed(make());
+    if (!expected) expected = computed;
+    for (size_t i = 0; i < computed.all().size(); ++i) {
+      const auto& [name, tensor] = computed.all()[i];
+      EXPECT_TRUE(tensor.equal(expected->all()[i].second)) << name << ", " << threads << " threads instead of 1";
+    }
+  }
+  at::set_num_threads(before);
 }
 
 }  // namespace topomask::testing
