@@ -3,6 +3,7 @@
 #include "output.h"
 #include "run_folder.h"
 #include "topomask/train/train.h"
+#include "train/autocast.h"
 
 namespace topomask::apps {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 struct EvalCommand {
   std::string run, split = "test", device;
   ConfigArguments changes;
-  int64_t batch_size = 500;
+  std::optional<int64_t> batch_size;
   bool per_class = false;
 };
 
@@ -38,7 +39,10 @@ int run(const EvalCommand& arguments, bool json) {
   const DatasetPtr dataset = open_dataset(loaded.config.data, kSplits.at(arguments.split));
   TORCH_CHECK(dataset->size() > 0, "eval: the split ", arguments.split, " has no images");
   const AugmentOptions augment = augment_options(loaded.config.data, *dataset);
-  const Evaluation evaluation = evaluate(*loaded.model, dataset, augment, arguments.batch_size);
+  // As in training, so that the numbers are the same.
+  const TrainOptions& trained = loaded.config.train;
+  const int64_t batch_size = arguments.batch_size.value_or(trained.evaluation_batch);
+  const Evaluation evaluation = evaluate(*loaded.model, dataset, augment, batch_size, trained.precision);
   Json result{{"run", arguments.run},      {"variant", loaded.config.model.variant},
               {"step", loaded.step},       {"split", arguments.split},
               {"images", dataset->size()}, {"accuracy", evaluation.accuracy},
@@ -64,8 +68,7 @@ void add_eval(CLI::App& app, Context& context) {
   command->add_option(
       "--device", arguments->device,
       "cpu, cuda or cuda:N; otherwise where the run was trained, or the CPU where there is no such GPU");
-  command->add_option("--batch-size", arguments->batch_size, "images at once")
-      ->capture_default_str()
+  command->add_option("--batch-size", arguments->batch_size, "images at once; as in training where it is not given")
       ->check(CLI::PositiveNumber);
   command->add_flag("--per-class", arguments->per_class, "accuracy of each class too");
   arguments->changes.add_to(*command);

@@ -35,6 +35,7 @@ Plan explain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, cons
 
 enum class SoftmaxMask {
   /// Weights M_ij·exp(s_ij), normalised: softmax(S + log M) where M > 0, absent pairs excluded. Sparse or dense route.
+  /// A pair with M_ij = 0 weighs nothing; its gradient in M_ij is exp(s_ij)·(v_j − out_i)/D_i, as for any other.
   multiplicative,
   /// softmax(S + M): an absent entry is bias 0, so every pair attends. O(N²) by name.
   additive,

@@ -48,6 +48,9 @@ using MaskPtr = std::shared_ptr<const Mask>;
 /// `apply_transposed` (Mᵀ·X) and, where it has parameters, `parameter_gradients`. Everything else here is optional or
 /// follows from these. Shapes, batching, autograd, attention and planning are done once, outside. See
 /// docs/adding-a-mask.md.
+///
+/// A mask follows its parameters: every call sees the values they have then, however they were written. What dense(),
+/// sparse() and factors() return may be cached by the mask and must not be written to.
 class Mask : public std::enable_shared_from_this<Mask> {
  public:
   virtual ~Mask() = default;
@@ -94,12 +97,22 @@ class Mask : public std::enable_shared_from_this<Mask> {
   /// `to(at::kCUDA)`. Differentiable in the parameters.
   virtual MaskPtr to(const at::TensorOptions& target) const = 0;
 
+  /// This mask with the values its parameters have now, as a constant: it has no parameters, and later changes of them
+  /// do not reach it. Since nobody else can write to its copies, it computes dense(), sparse() and factors() once on
+  /// every device and keeps them; on a GPU this mask computes them in every call, because comparing parameters there
+  /// would wait for the device. For inference and evaluation. A mask without parameters is returned as it is.
+  MaskPtr frozen() const;
+
   // The three questions. x and grad are plain contiguous tensors [B, H, N, C] with H = heads(), of the mask's dtype; no
   // gradient is being recorded.
   virtual at::Tensor apply(const at::Tensor& x) const = 0;
   virtual at::Tensor apply_transposed(const at::Tensor& x) const = 0;
   /// ∂⟨grad, M·x⟩/∂θ for each of parameters(), of the parameter's shape.
   virtual std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const;
+
+  /// The same mask over the same structure with other tensors in place of parameters(), in their order and with their
+  /// shapes, dtype and device: nothing is built or checked again. Null where a mask with parameters does not offer it.
+  virtual MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const;
 
  private:
   mutable std::once_flag identity_once_;

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "attention/largest_exponent.h"
 #include "attention/sparse_attention_cuda.h"
 #include "core/cuda/tensor_core.cuh"
 
@@ -24,6 +25,13 @@ struct EntryPair<__nv_bfloat16, A> {
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
   }
 };
+
+/// s − max of softmax: where M = 0 it may be anything, but exp of it stays finite, and so does its product with 0.
+template <class A>
+__device__ __forceinline__ A limited(A exponent) {
+  constexpr A kLimit = kLargestExponent<A>;
+  return exponent > kLimit ? kLimit : exponent;
+}
 
 template <class T, class A>
 __device__ __forceinline__ EntryPair<T, A>* pairs_of(const AttentionBackwardArgs<T, A>& b) {

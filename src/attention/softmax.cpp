@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "attention/inputs.h"
+#include "attention/largest_exponent.h"
 #include "attention/ops.h"
 #include "attention/routes.h"
 #include "core/checks.h"
@@ -14,11 +15,14 @@ at::Tensor additive(const at::Tensor& scores, const at::Tensor& bias, const at::
   return at::matmul(at::softmax(scores + bias, -1), v);
 }
 
+/// Weights M ⊙ exp(S − max). ∂/∂M_ij = exp(s_ij − max_i)·… does not vanish where M_ij = 0, so every entry has its
+/// exponential; the maximum is over M_ij ≠ 0 alone, since any other would let the weights of a row underflow.
 at::Tensor multiplicative(const at::Tensor& scores, const at::Tensor& mask, const at::Tensor& v, double eps) {
-  const at::Tensor present = scores.masked_fill(mask == 0, -std::numeric_limits<double>::infinity());
-  // A row without any entry has maximum -inf; any finite one gives it zeros.
-  const at::Tensor max = present.detach().amax(-1, true).nan_to_num(0.0, 0.0, 0.0);
-  const at::Tensor weights = at::exp(present - max) * mask;
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const at::Tensor largest = scores.detach().masked_fill(mask == 0, kNone).amax(-1, true);
+  const at::Tensor max = largest.masked_fill(largest == kNone, 0.0);  // a row without any entry
+  const double limit = scores.scalar_type() == at::kDouble ? kLargestExponent<double> : kLargestExponent<float>;
+  const at::Tensor weights = at::exp((scores - max).clamp_max(limit)) * mask;
   return normalise(at::matmul(weights, v), weights.sum(-1), eps);
 }
 

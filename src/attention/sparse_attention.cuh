@@ -132,7 +132,7 @@ __device__ __forceinline__ void pass_over_row(const AttentionBackwardArgs<T, A>&
       const A so_far = writes && grad_values && turn > 0 ? grad_values[batch.place] : A(0);
       A score = group.dots(q, keys);
       const A product = group.dots(grad, nodes);
-      if (softmax) score = exp(score * a.scale - max);
+      if (softmax) score = exp(limited(score * a.scale - max));
       const A grad_weight = (product - mean) * inverse;
       A grad_score = grad_weight * value;
       if (softmax) grad_score *= score * a.scale;

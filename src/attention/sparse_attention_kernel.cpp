@@ -1,5 +1,6 @@
 #include "attention/sparse_attention_kernel.h"
 
+#include "attention/largest_exponent.h"
 #include "core/simd_exp.h"
 #include "sparse/row_primitives.h"
 
@@ -18,11 +19,16 @@ TOPOMASK_INLINE T clamp_denominator(T denominator, T eps) {
   return denominator < 0 ? -eps : eps;
 }
 
-/// e = exp(scale·s − max), in place.
+/// e = exp(scale·s − max), in place; kLargestExponent is reached only where M = 0.
 template <class S>
 TOPOMASK_INLINE void softmax_weights(typename S::Scalar* scores, int64_t count, typename S::Scalar scale,
                                      typename S::Scalar max) {
-  for (int64_t e = 0; e < count; e += S::kLanes) S::store(scores + e, S::load(scores + e) * scale - max);
+  using Vector = typename S::Vector;
+  const Vector limit = Vector{} + kLargestExponent<typename S::Scalar>;
+  for (int64_t e = 0; e < count; e += S::kLanes) {
+    const Vector exponent = S::load(scores + e) * scale - max;
+    S::store(scores + e, exponent > limit ? limit : exponent);
+  }
   exponentials(S{}, scores, count);
 }
 

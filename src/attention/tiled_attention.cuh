@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
           for (int c = 0; c < 8; ++c) {
             const int r = Cells::row(c);
             float score = scores[c / 4][c % 4];
-            if constexpr (kSoftmax) score = __expf(score * a.scale - max[r]);
+            if constexpr (kSoftmax) score = __expf(limited(score * a.scale - max[r]));
             const float grad_weight = (products[c / 4][c % 4] - mean[r]) * inverse[r];
             float& grad_score = grad_scores[c / 4][c % 4];
             grad_score = grad_weight * value[c];

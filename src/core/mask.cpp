@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/frozen_mask.h"
 #include "core/mask_holder.h"
 #include "core/shapes.h"
 #include "sparse/identity.h"
@@ -101,6 +102,16 @@ MaskedProductGradients Mask::masked_product_backward(const at::Tensor& a, const 
   TORCH_INTERNAL_ASSERT(!want_parameters, "mask ", name(), " has parameters but no masked_product_backward");
   // ∂a = (M ⊙ g cᵀ)b, ∂b = (Mᵀ ⊙ c gᵀ)a, ∂c = (Mᵀ ⊙ b aᵀ)g.
   return {masked_product(grad, c, b, false), masked_product(c, grad, a, true), masked_product(b, a, grad, true)};
+}
+
+MaskPtr Mask::rebuild(const std::vector<at::Tensor>&) const {
+  return parameters().empty() ? shared_from_this() : nullptr;
+}
+
+MaskPtr Mask::frozen() const {
+  MaskPtr constant = frozen_if_offered(*this);
+  TORCH_CHECK(constant, "Mask::frozen: the mask must offer rebuild(), got mask ", name(), ", which does not");
+  return constant;
 }
 
 std::vector<at::Tensor> Mask::parameter_gradients(const at::Tensor&, const at::Tensor&) const {

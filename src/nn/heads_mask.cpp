@@ -19,6 +19,12 @@ at::Tensor keys(const SparsePattern& pattern) {
   return rows.repeat_interleave(pattern.offsets().diff()) * pattern.cols() + pattern.columns();
 }
 
+/// The union, made on first use and shared by every mask over the same patterns.
+struct UnionOnce {
+  std::mutex mutex;
+  std::optional<Union> made;
+};
+
 Union unite(const std::vector<SparseMatrix>& matrices) {
   const int64_t rows = matrices[0].pattern->rows(), cols = matrices[0].pattern->cols();
   std::vector<at::Tensor> all;
@@ -34,7 +40,8 @@ Union unite(const std::vector<SparseMatrix>& matrices) {
 
 class HeadsMask final : public Mask {
  public:
-  explicit HeadsMask(std::vector<MaskPtr> masks) : masks_(std::move(masks)) {}
+  HeadsMask(std::vector<MaskPtr> masks, std::shared_ptr<UnionOnce> joined)
+      : masks_(std::move(masks)), union_(std::move(joined)) {}
 
   std::string name() const override { return masks_[0]->name() + " per head"; }
   int64_t size() const override { return masks_[0]->size(); }
@@ -65,10 +72,10 @@ class HeadsMask final : public Mask {
       entries += own.sparse_entries.value_or(0);
     }
     if (sparse) {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(union_->mutex);
       // Patterns of one kind over one graph overlap, and no union is larger than the matrix.
       mean.sparse_entries =
-          union_ ? static_cast<double>(union_->pattern->entries()) : std::min(entries / h * 1.5, n * n);
+          union_->made ? static_cast<double>(union_->made->pattern->entries()) : std::min(entries / h * 1.5, n * n);
       mean.values_work += *mean.sparse_entries;
     }
     return mean;
@@ -81,17 +88,14 @@ class HeadsMask final : public Mask {
       if (!matrix) return std::nullopt;
       matrices.push_back(*std::move(matrix));
     }
-    {
-      const std::lock_guard lock(mutex_);
-      if (!union_) union_ = unite(matrices);
-    }
+    const Union& joined = united(matrices);
     std::vector<at::Tensor> values;
     for (size_t h = 0; h < matrices.size(); ++h) {
       const at::Tensor zeros =
-          at::zeros({union_->pattern->entries()}, matrices[h].values.options().requires_grad(false));
-      values.push_back(zeros.index_copy(0, union_->places[h], matrices[h].values.reshape({-1})));
+          at::zeros({joined.pattern->entries()}, matrices[h].values.options().requires_grad(false));
+      values.push_back(zeros.index_copy(0, joined.places[h], matrices[h].values.reshape({-1})));
     }
-    return SparseMatrix{union_->pattern, at::stack(values)};
+    return SparseMatrix{joined.pattern, at::stack(values)};
   }
 
   at::Tensor dense() const override {
@@ -100,6 +104,17 @@ class HeadsMask final : public Mask {
     return at::stack(matrices);
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    std::vector<MaskPtr> rebuilt;
+    auto first = parameters.begin();
+    for (const MaskPtr& mask : masks_) {
+      const auto last = first + std::ssize(mask->parameters());
+      rebuilt.push_back(mask->rebuild({first, last}));
+      if (!rebuilt.back()) return nullptr;
+      first = last;
+    }
+    return std::make_shared<HeadsMask>(std::move(rebuilt), union_);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     std::vector<MaskPtr> moved;
     for (const MaskPtr& mask : masks_) moved.push_back(mask->to(target));
@@ -123,6 +138,15 @@ class HeadsMask final : public Mask {
   }
 
  private:
+  const Union& united(const std::vector<SparseMatrix>& matrices) const {
+    const std::lock_guard lock(union_->mutex);
+    if (!union_->made) {
+      const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+      union_->made = unite(matrices);
+    }
+    return *union_->made;
+  }
+
   static at::Tensor head(const at::Tensor& x, int64_t h) { return x.narrow(1, h, 1).contiguous(); }
 
   template <class Product>
@@ -133,15 +157,14 @@ class HeadsMask final : public Mask {
   }
 
   std::vector<MaskPtr> masks_;
-  mutable std::mutex mutex_;
-  mutable std::optional<Union> union_;
+  std::shared_ptr<UnionOnce> union_;
 };
 
 }  // namespace
 
 MaskPtr heads_mask(const std::vector<MaskPtr>& masks) {
   TORCH_INTERNAL_ASSERT(!masks.empty());
-  return masks.size() == 1 ? masks[0] : std::make_shared<HeadsMask>(masks);
+  return masks.size() == 1 ? masks[0] : std::make_shared<HeadsMask>(masks, std::make_shared<UnionOnce>());
 }
 
 }  // namespace topomask

@@ -15,6 +15,7 @@ Evaluation evaluate(ViT& model, const DatasetPtr& dataset, const AugmentOptions&
   const at::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
+  const FrozenMasks frozen(model);  // computed once for all batches
   const at::Device device = model.parameters()[0].device();
   const AugmentOptions plain = without_mixing(augment);
   at::Tensor loss = at::zeros({}, at::device(device)), correct = at::zeros({}, at::device(device).dtype(at::kLong));

@@ -78,6 +78,28 @@ TEST(Runs, EvaluationAgreesWithTraining) {
   EXPECT_EQ(result["accuracy"], summary["accuracy"]["test"]);
 }
 
+TEST(Runs, EvaluationIsThatOfTrainingToTheLastBit) {
+  const TemporaryFolder folder;
+  for (const std::string options :
+       {"grf", "exact", "diffusion", "grf --train.precision bfloat16", "exact --train.evaluation_batch 5"}) {
+    const std::string run = folder.path().string() + "/" + std::to_string(std::hash<std::string>()(options));
+    const Finished trained =
+        tool("train --out " + run + " --model.variant " + options + kTiny + " --train.learning_rate 0.02");
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const Finished finished = tool("eval " + run + " --json");
+    ASSERT_EQ(finished.status, 0) << finished.err;
+    const auto result = nlohmann::json::parse(finished.out);
+    std::istringstream lines(read_file(run + "/metrics.jsonl"));
+    nlohmann::json last;
+    for (std::string line; std::getline(lines, line);) {
+      const auto metrics = nlohmann::json::parse(line);
+      if (metrics.value("split", "") == "test") last = metrics;
+    }
+    EXPECT_EQ(result["loss"], last["loss"]) << options;
+    EXPECT_EQ(result["accuracy"], last["accuracy"]) << options;
+  }
+}
+
 TEST(Runs, PredictionNamesClassesAndDraws) {
   const TemporaryFolder folder;
   write_png(folder / "a.png", at::randint(256, {3, 20, 30}).to(at::kByte));

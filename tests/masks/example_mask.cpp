@@ -18,6 +18,9 @@ class DecayMask final : public Mask {
   MaskPtr to(const at::TensorOptions& target) const override {
     return std::make_shared<DecayMask>(nodes_, a_.to(target));
   }
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<DecayMask>(nodes_, parameters[0]);
+  }
   MaskCounts counts() const override {
     const auto n = static_cast<double>(nodes_);
     return {.operator_work = 2 * n, .dense_work = 2 * n * n};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/compare.h"
+#include "support/parameter_changes.h"
 #include "topomask/nn/vit.h"
 #include "train/autocast.h"
 
@@ -89,16 +90,67 @@ TEST_P(Variants, TheSameSeedIsTheSameModel) {
   EXPECT_FALSE(at::equal(ViT(options, 5).forward(x), ViT(options, 6).forward(x)));
 }
 
-TEST_P(Variants, AreTheSameAfterAnInPlaceChangeOfParametersAsMadeWithThem) {
+TEST_P(Variants, FollowTheirParametersHoweverTheyAreWritten) {
+  const ViTOptions options = small(GetParam());
+  for (const testing::ParameterChange& change : testing::parameter_changes()) {
+    const at::Tensor x = images(options);
+    ViT changed(options, 5), fresh(options, 5);
+    const auto evaluated = [&](ViT& model) {
+      const at::NoGradGuard no_grad;
+      return model.forward(x);
+    };
+    evaluated(changed);  // masks are made, and cached
+    for (ViT* model : {&changed, &fresh}) {
+      for (at::Tensor& p : model->parameters()) change.write(p);
+    }
+    EXPECT_TRUE(at::equal(evaluated(changed), evaluated(fresh))) << change.name;
+  }
+}
+
+TEST_P(Variants, LearnTheirMaskAfterAnEvaluation) {
+  ViTOptions options = small(GetParam());
+  options.cls_token = false;
+  const at::Tensor x = images(options);
+  const auto gradients_of = [&](ViT& model) {
+    at::cross_entropy_loss(model.forward(x), at::tensor({0, 2}, at::kLong)).backward();
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& p : model.parameters()) gradients.push_back(p.grad());
+    return gradients;
+  };
+  ViT model(options, 5), other(options, 5);
+  {
+    const at::NoGradGuard no_grad;
+    const FrozenMasks frozen(model);
+    EXPECT_TRUE(at::allclose(model.forward(x), other.forward(x), 1e-4, 1e-5));
+  }
+  ViT fresh(options, 5);
+  const auto expected = gradients_of(fresh);
+  for (ViT* evaluated : {&model, &other}) {
+    const auto actual = gradients_of(*evaluated);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_TRUE(actual[i].defined()) << model.named_parameters().keys()[i];
+      EXPECT_TRUE(testing::close(actual[i], expected[i], 1e-3, 1e-6)) << model.named_parameters().keys()[i];
+    }
+  }
+}
+
+TEST_P(Variants, FrozenMasksAreReleased) {
   const ViTOptions options = small(GetParam());
   const at::Tensor x = images(options);
-  ViT changed(options, 5), fresh(options, 5);
+  ViT model(options, 5), fresh(options, 5);
   const at::NoGradGuard no_grad;
-  changed.forward(x);  // masks are made, and kept
-  for (ViT* model : {&changed, &fresh}) {
-    for (at::Tensor& p : model->parameters()) p.mul_(1.25);
+  std::vector<MaskPtr> during;
+  {
+    const FrozenMasks frozen(model);
+    during = model.masks();
+    for (const MaskPtr& mask : during) EXPECT_TRUE(mask->parameters().empty());
+    model.forward(x);
   }
-  EXPECT_TRUE(at::equal(changed.forward(x), fresh.forward(x)));
+  for (ViT* changed : {&model, &fresh}) {
+    for (at::Tensor& p : changed->parameters()) p.variable_data().mul_(0.5);
+  }
+  EXPECT_TRUE(at::equal(model.forward(x), fresh.forward(x)));
+  for (size_t layer = 0; layer < during.size(); ++layer) EXPECT_NE(model.masks()[layer], during[layer]);
 }
 
 TEST_P(Variants, TakeBfloat16ByAutocast) {

@@ -7,6 +7,7 @@
 
 #include "support/compare.h"
 #include "support/devices.h"
+#include "support/parameter_changes.h"
 #include "topomask/attention.h"
 
 namespace topomask::testing {
@@ -211,6 +212,7 @@ void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tol
     expect_forms(placed, reference, tolerance);
     expect_attention(placed, reference, tolerance);
     expect_softmax(placed, reference, tolerance);
+    expect_follows_parameters(*placed.mask);
   }
   expect_same_for_any_threads([&] { return mask; });
 }

@@ -8,6 +8,7 @@
 
 #include "support/compare.h"
 #include "topomask/config.h"
+#include "topomask/nn/variants.h"
 #include "train/metrics.h"
 #include "train/run_testing.h"
 
@@ -217,6 +218,28 @@ TEST(Train, AModelComesBackFromItsCheckpoint) {
   const Evaluation evaluation = evaluate(*loaded.model, test, augment_options(config.data, *test), 7);
   EXPECT_EQ(evaluation.accuracy, result.evaluations.at("test").accuracy);
   EXPECT_NEAR(evaluation.loss, result.evaluations.at("test").loss, 1e-5);
+}
+
+TEST(Train, EveryVariantEvaluatesInTrainingAsFromItsCheckpoint) {
+  for (const std::string& variant : variant_names()) {
+    for (const double ema_decay : {0.9, 0.0}) {
+      const ScratchFolder folder;
+      RunConfig config = small_run(variant);
+      config.train.steps = 8;
+      config.train.evaluate_every = 2;  // masks are cached in several evaluations before the last
+      config.train.ema_decay = ema_decay;
+      config.train.learning_rate = 0.02;
+      const TrainResult result = train(config, folder / "run", kQuiet);
+      const LoadedModel loaded = load_model(folder.path / "run" / "checkpoint.pt");
+      for (const auto& [name, split] : {std::pair{"test", Split::test}, std::pair{"validation", Split::validation}}) {
+        const DatasetPtr dataset = open_dataset(config.data, split);
+        const Evaluation evaluation = evaluate(*loaded.model, dataset, augment_options(config.data, *dataset),
+                                               loaded.config.train.evaluation_batch);
+        EXPECT_EQ(evaluation.accuracy, result.evaluations.at(name).accuracy) << variant << ' ' << name;
+        EXPECT_EQ(evaluation.loss, result.evaluations.at(name).loss) << variant << ' ' << name;
+      }
+    }
+  }
 }
 
 TEST(Train, Bfloat16Trains) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "topomask/feature_map.h"
 #include "topomask/mask.h"
@@ -24,6 +25,11 @@ class MaskSource : public torch::nn::Module {
   /// parameters themselves it is kept and follows them; where it is made of functions of them, it is new every time.
   MaskPtr mask();
 
+  /// From now until release(), mask() is Mask::frozen with the parameters' present values: a constant that is computed
+  /// once for many batches. Where the mask does not offer that, nothing changes.
+  void freeze();
+  void release() { frozen_ = nullptr; }
+
   /// The coefficients that a picture of the mask would show, [H, K]; undefined where there are none.
   virtual at::Tensor modulation() const { return {}; }
 
@@ -32,6 +38,7 @@ class MaskSource : public torch::nn::Module {
 
  private:
   int64_t global_tokens_;
+  MaskPtr frozen_;
   MaskPtr kept_;
   at::TensorOptions kept_for_;  // precision and device of the parameters then
 };
@@ -45,7 +52,20 @@ class GivenMask final : public MaskSource {
   MaskPtr make() const override { return mask_; }
 
  private:
-  MaskPtr mask_;
+  MaskPtr mask_;  // over all tokens
+};
+
+/// MaskSource::freeze for every mask of a model, released when it goes out of scope: for the batches of an evaluation,
+/// during which no parameter changes.
+class FrozenMasks {
+ public:
+  explicit FrozenMasks(const torch::nn::Module& model);
+  ~FrozenMasks();
+  FrozenMasks(const FrozenMasks&) = delete;
+  FrozenMasks& operator=(const FrozenMasks&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<MaskSource>> sources_;
 };
 
 /// How heads attend once there are queries, keys and values.

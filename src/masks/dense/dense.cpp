@@ -23,6 +23,9 @@ class DenseMask final : public Mask {
   }
 
   at::Tensor dense() const override { return matrix_; }
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<DenseMask>(parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override { return dense_mask(matrix_.to(target)); }
   at::Tensor apply(const at::Tensor& x) const override { return ordered_matmul(plain(), x); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return ordered_matmul(plain().mT(), x); }

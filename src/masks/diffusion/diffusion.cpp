@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
-#include "core/kept_tensors.h"
+#include "core/tensor_cache.h"
 #include "core/move.h"
 #include "core/ordered_sums.h"
 #include "masks/diffusion/chebyshev.h"
@@ -67,7 +67,7 @@ class Structure {
   Graph graph_;
   DiffusionOptions options_;
   std::optional<BoundedGenerator> constant_;
-  KeptTensors kept_;
+  TensorCache kept_;
 };
 
 class DiffusionMask final : public Mask {
@@ -92,6 +92,10 @@ class DiffusionMask final : public Mask {
     return {.operator_work = work, .dense_work = 0.4 * n * work};
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    if (parameters.size() == 1) return std::make_shared<DiffusionMask>(structure_, parameters[0]);
+    return diffusion_mask(structure_->graph().with_weights(parameters[1]), parameters[0], structure_->options());
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(lambda_, target)) return shared_from_this();
     return diffusion_mask(structure_->graph().to(target), lambda_.to(target), structure_->options());

@@ -31,6 +31,9 @@ class HypercubeDiffusionMask final : public Mask {
     return {.operator_work = work, .dense_work = 0.4 * n * work};
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<HypercubeDiffusionMask>(dimensions_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(lambda_, target)) return shared_from_this();
     return hypercube_diffusion_mask(dimensions_, lambda_.to(target));

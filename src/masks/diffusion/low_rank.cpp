@@ -51,6 +51,9 @@ class LowRankDiffusionMask final : public Mask {
     return heads() == 1 ? matrix[0] : matrix;
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<LowRankDiffusionMask>(parameters[0], parameters[1], parameters[2]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(u_, target)) return shared_from_this();
     return std::make_shared<LowRankDiffusionMask>(u_.to(target), v_.to(target), lambda_.to(target));

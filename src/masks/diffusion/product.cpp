@@ -48,6 +48,9 @@ class ProductDiffusionMask final : public Mask {
     return {.operator_work = 0.4 * work + 2 * n * static_cast<double>(factors_.size()), .dense_work = 0.16 * n * work};
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<ProductDiffusionMask>(factors_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(lambda_, target)) return shared_from_this();
     std::vector<GraphFactor> there;

@@ -21,6 +21,9 @@ class CentralityMask final : public FactorMask {
         degrees_(std::move(degrees)),
         options_(options) {}
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<CentralityMask>(degrees_, parameters[0], options_);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(parameters()[0], target)) return shared_from_this();
     return std::make_shared<CentralityMask>(moved(degrees_, target), parameters()[0].to(target), options_);

@@ -4,6 +4,7 @@
 
 #include "core/ordered_sums.h"
 #include "core/plain_ops.h"
+#include "core/pull_back.h"
 
 namespace topomask {
 namespace {
@@ -28,10 +29,6 @@ FactorMask::FactorMask(std::string name, int64_t nodes, int64_t width, int64_t h
                        std::vector<at::Tensor> parameters)
     : name_(std::move(name)), nodes_(nodes), width_(width), heads_(heads), parameters_(std::move(parameters)) {}
 
-bool FactorMask::learnable() const {
-  return std::any_of(parameters_.begin(), parameters_.end(), [](const at::Tensor& p) { return p.requires_grad(); });
-}
-
 std::vector<at::Tensor> FactorMask::computed(const std::vector<at::Tensor>& parameters) const {
   const NoAutocast no_autocast;
   const Sides s = sides(parameters);
@@ -48,7 +45,7 @@ FactorMask::Sides FactorMask::current() const {
 
 MaskCounts FactorMask::counts() const {
   const auto n = static_cast<double>(nodes_), width = static_cast<double>(width_);
-  const double making = learnable() ? sides_work() : 0;  // else they are kept
+  const double making = TensorCache::serves(parameters_) ? 0 : sides_work();
   return {.operator_work = kThin * 2 * n * width + n,
           .factor_entries = 2 * n * width,
           .dense_factors = true,

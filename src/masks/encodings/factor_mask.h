@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kept_tensors.h"
+#include "core/tensor_cache.h"
 #include "topomask/mask.h"
 
 namespace topomask {
@@ -37,12 +37,11 @@ class FactorMask : public Mask {
  private:
   std::vector<at::Tensor> computed(const std::vector<at::Tensor>& parameters) const;
   Sides current() const;  ///< both sides
-  bool learnable() const;
 
   std::string name_;
   int64_t nodes_, width_, heads_;
   std::vector<at::Tensor> parameters_;
-  KeptTensors sides_;
+  TensorCache sides_;
 };
 
 }  // namespace topomask

@@ -16,6 +16,9 @@ class FreeFeaturesMask final : public FactorMask {
       : FactorMask("free features", features[0].size(-2), features[0].size(-1),
                    features[0].dim() == 3 ? features[0].size(0) : 1, features) {}
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<FreeFeaturesMask>(parameters);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(parameters()[0], target)) return shared_from_this();
     std::vector<at::Tensor> features = parameters();

@@ -30,6 +30,9 @@ class ShortestPathMask final : public Mask {
 
   at::Tensor dense() const override { return table_lookup(heads() == 1 ? bias_.reshape({-1}) : bias_, places_); }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<ShortestPathMask>(places_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(bias_, target)) return shared_from_this();
     return std::make_shared<ShortestPathMask>(moved(places_, target), bias_.to(target));

@@ -21,6 +21,9 @@ class StochasticPositionalMask final : public FactorMask {
                    row_heads(parameters[0]), parameters),
         noise_(std::move(noise)) {}
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<StochasticPositionalMask>(size(), noise_, parameters);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(parameters()[0], target)) return shared_from_this();
     std::vector<at::Tensor> converted = parameters();

@@ -27,7 +27,8 @@ class ExponentialMask final : public Mask {
   std::optional<at::ScalarType> dtype() const override { return a_.scalar_type(); }
 
   std::vector<at::Tensor> parameters() const override {
-    std::vector<at::Tensor> result{a_, forest_.weights()};
+    std::vector<at::Tensor> result{a_};
+    if (!has_constant_lengths()) result.push_back(forest_.weights());
     if (b_.defined()) result.push_back(b_);
     return result;
   }
@@ -53,6 +54,11 @@ class ExponentialMask final : public Mask {
     return SparseMatrix{pairs.pattern, heads_ == 1 ? exponent.exp().reshape({-1}) : exponent.exp()};
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    const at::Tensor b = b_.defined() ? parameters.back() : b_;
+    const Forest& forest = has_constant_lengths() ? forest_ : forest_.with_weights(parameters[1]);
+    return std::make_shared<ExponentialMask>(forest, parameters[0], b);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(a_, target)) return shared_from_this();
     const at::Tensor a = a_.to(target), b = b_.defined() ? b_.to(target) : b_;
@@ -91,8 +97,8 @@ class ExponentialMask final : public Mask {
           .reshape(parameter.sizes())
           .to(parameter.scalar_type());
     };
-    std::vector<at::Tensor> result{shaped(ordered_sums(edge * lengths().to(at::kDouble)), a_),
-                                   first_sums(edge * a).to(a_.scalar_type())};
+    std::vector<at::Tensor> result{shaped(ordered_sums(edge * lengths().to(at::kDouble)), a_)};
+    if (!has_constant_lengths()) result.push_back(first_sums(edge * a).to(a_.scalar_type()));
     if (b_.defined()) result.push_back(shaped(ordered_sums(node), b_));
     return result;
   }
@@ -121,10 +127,10 @@ class ExponentialMask final : public Mask {
 
   const ForestStructure& structure() const { return forest_.structure(); }
   const RootedOrder& rooted() const { return *structure().rooted(); }
-  bool offers_sparse() const {
-    return !forest_.weights().requires_grad() && structure().pair_count() <= kMaxSparseEntries;
-  }
-  /// By node, 0 at roots; kept where nobody learns them.
+  bool offers_sparse() const { return has_constant_lengths() && structure().pair_count() <= kMaxSparseEntries; }
+  /// Whether nobody learnt the lengths when the mask was made: what is derived from them is then kept.
+  bool has_constant_lengths() const { return lengths_.defined(); }
+  /// By node, 0 at roots.
   at::Tensor lengths() const {
     if (lengths_.defined()) return lengths_;
     const at::Tensor& weights = forest_.weights();

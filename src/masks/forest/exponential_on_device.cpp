@@ -25,6 +25,7 @@ class ExponentialOnDevice final : public Mask {
         a_(std::move(a)),
         weights_(std::move(weights)),
         b_(std::move(b)),
+        learns_lengths_(weights_.requires_grad()),
         heads_(std::max(a_.numel(), b_.defined() ? b_.numel() : int64_t{1})) {
     const at::Device device = a_.device();
     tensors_ = {paths_->nodes.to(device), paths_->offsets.to(device),       paths_->parent.to(device),
@@ -36,7 +37,10 @@ class ExponentialOnDevice final : public Mask {
   int64_t heads() const override { return heads_; }
   std::optional<at::ScalarType> dtype() const override { return a_.scalar_type(); }
   std::vector<Tensor> parameters() const override {
-    return b_.defined() ? std::vector<Tensor>{a_, weights_, b_} : std::vector<Tensor>{a_, weights_};
+    std::vector<Tensor> result{a_};
+    if (learns_lengths_) result.push_back(weights_);
+    if (b_.defined()) result.push_back(b_);
+    return result;
   }
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size());
@@ -44,6 +48,11 @@ class ExponentialOnDevice final : public Mask {
     return {.operator_work = kPassWork * n, .dense_work = kPassWork * n * n};
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<ExponentialOnDevice>(forest_, paths_, parameters[0],
+                                                 learns_lengths_ ? parameters[1] : weights_,
+                                                 b_.defined() ? parameters.back() : b_);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(a_, target)) return shared_from_this();
     const Tensor b = b_.defined() ? b_.to(target) : b_;
@@ -72,8 +81,8 @@ class ExponentialOnDevice final : public Mask {
       return sum.reshape(parameter.sizes()).to(parameter.scalar_type());
     };
     const Tensor a = a_.detach().to(at::kDouble).reshape({-1, 1});
-    std::vector<Tensor> result{shaped((edge * lengths().to(at::kDouble)).sum(1), a_),
-                               (edge * a).sum(0).to(weights_.scalar_type())};
+    std::vector<Tensor> result{shaped((edge * lengths().to(at::kDouble)).sum(1), a_)};
+    if (learns_lengths_) result.push_back((edge * a).sum(0).to(weights_.scalar_type()));
     if (b_.defined()) result.push_back(shaped(summed(grad * (inside_x + outside_x)).sum(1), b_));
     return result;
   }
@@ -96,6 +105,7 @@ class ExponentialOnDevice final : public Mask {
   Forest forest_;  // on the CPU, with the weights it had
   std::shared_ptr<const HeavyPaths> paths_;
   Tensor a_, weights_, b_;
+  bool learns_lengths_;
   int64_t heads_;
   std::array<Tensor, 6> tensors_;  // of the paths
 };

@@ -96,6 +96,9 @@ class TableMask final : public Mask {
     return matrix ? matrix->dense() : Mask::dense();
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<TableMask>(structure_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(f_, target)) return shared_from_this();
     return std::make_shared<TableMask>(structure_, f_.to(target));

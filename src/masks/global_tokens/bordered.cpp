@@ -69,6 +69,7 @@ Bordered build(const SparsePattern& inner, const Border& border) {
 SparseMatrix BorderedPattern::extend(const SparseMatrix& inner, const Border& border) const {
   const std::lock_guard lock(mutex_);
   if (inner_ != inner.pattern) {
+    const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
     const at::Device device = inner.pattern->device();
     const auto [pattern, places] = build(*inner.pattern->to(at::kCPU), border);
     pattern_ = pattern->to(device);

@@ -9,9 +9,15 @@
 namespace topomask {
 namespace {
 
+/// Bordered patterns of the forms, which do not depend on the parameters.
+struct Borders {
+  BorderedPattern sparse, left, right;
+};
+
 class GlobalTokensMask final : public Mask {
  public:
-  GlobalTokensMask(MaskPtr inner, int64_t tokens) : inner_(std::move(inner)), tokens_(tokens) {}
+  GlobalTokensMask(MaskPtr inner, int64_t tokens, std::shared_ptr<const Borders> borders)
+      : inner_(std::move(inner)), tokens_(tokens), borders_(std::move(borders)) {}
 
   std::string name() const override { return inner_->name() + "+global_tokens"; }
   int64_t size() const override { return tokens_ + inner_->size(); }
@@ -37,7 +43,8 @@ class GlobalTokensMask final : public Mask {
     if (!matrix) return std::nullopt;
     std::vector<int32_t> before(tokens_);
     for (int64_t t = 0; t < tokens_; ++t) before[t] = static_cast<int32_t>(t);
-    return sparse_.extend(*matrix, {.rows = tokens_, .cols = tokens_, .full_columns = size(), .before = before});
+    return borders_->sparse.extend(*matrix,
+                                   {.rows = tokens_, .cols = tokens_, .full_columns = size(), .before = before});
   }
 
   std::optional<Factors> factors() const override {
@@ -45,8 +52,8 @@ class GlobalTokensMask final : public Mask {
     if (!factors) return std::nullopt;
     // [1 1; 1 M] = (1,0)(1,1)ᵀ + (0,1)(1,0)ᵀ + (0,Φ₁)(0,Φ₂)ᵀ: two more features.
     if (factors->left.sparse) {
-      return Factors{{left_.extend(*factors->left.sparse, {tokens_, 2, 1, {1}}), {}},
-                     {right_.extend(*factors->right.sparse, {tokens_, 2, 2, {0}}), {}}};
+      return Factors{{borders_->left.extend(*factors->left.sparse, {tokens_, 2, 1, {1}}), {}},
+                     {borders_->right.extend(*factors->right.sparse, {tokens_, 2, 2, {0}}), {}}};
     }
     return Factors{{std::nullopt, bordered_dense(factors->left.dense, tokens_, {1, 0}, {0, 1})},
                    {std::nullopt, bordered_dense(factors->right.dense, tokens_, {1, 1}, {1, 0})}};
@@ -80,6 +87,10 @@ class GlobalTokensMask final : public Mask {
   at::Tensor dense() const override { return at::constant_pad_nd(inner_->dense(), {tokens_, 0, tokens_, 0}, 1); }
 
   std::optional<at::Device> device() const override { return inner_->device(); }
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    const MaskPtr inner = inner_->rebuild(parameters);
+    return inner ? std::make_shared<GlobalTokensMask>(inner, tokens_, borders_) : nullptr;
+  }
   MaskPtr to(const at::TensorOptions& target) const override { return with_global_tokens(inner_->to(target), tokens_); }
   at::Tensor apply(const at::Tensor& x) const override { return bordered(x, inner_->apply(nodes(x))); }
   at::Tensor apply_transposed(const at::Tensor& x) const override {
@@ -110,7 +121,7 @@ class GlobalTokensMask final : public Mask {
 
   MaskPtr inner_;
   int64_t tokens_;
-  BorderedPattern sparse_, left_, right_;
+  std::shared_ptr<const Borders> borders_;
 };
 
 }  // namespace
@@ -122,7 +133,7 @@ MaskPtr with_global_tokens(const MaskPtr& mask, int64_t tokens) {
   TORCH_CHECK(tokens <= kMostNodes - mask->size(),
               "with_global_tokens: tokens must leave at most 2^31-1 nodes in all, got ", tokens, " beside ",
               mask->size(), " nodes");
-  return tokens == 0 ? mask : std::make_shared<GlobalTokensMask>(mask, tokens);
+  return tokens == 0 ? mask : std::make_shared<GlobalTokensMask>(mask, tokens, std::make_shared<Borders>());
 }
 
 }  // namespace topomask

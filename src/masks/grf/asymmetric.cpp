@@ -1,7 +1,8 @@
 #include <ATen/ATen.h>
 
-#include "core/kept_tensors.h"
 #include "core/move.h"
+#include "core/pull_back.h"
+#include "core/tensor_cache.h"
 #include "masks/grf/walk_function.h"
 #include "sparse/ops.h"
 #include "topomask/grf.h"
@@ -23,12 +24,11 @@ class AsymmetricGrfMask final : public Mask {
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size()), entries = static_cast<double>(walks_.pattern()->entries());
-    return {
-        .operator_work = entries,
-        .sparse_entries = entries,
-        .factor_entries = entries + n,
-        .values_work = f_.requires_grad() || parameters_.size() > 1 ? feature_work(walks_) : 0,  // else they are kept
-        .dense_work = n * n};
+    return {.operator_work = entries,
+            .sparse_entries = entries,
+            .factor_entries = entries + n,
+            .values_work = TensorCache::serves(parameters_) ? 0 : feature_work(walks_),
+            .dense_work = n * n};
   }
 
   std::optional<SparseMatrix> sparse() const override {
@@ -36,6 +36,9 @@ class AsymmetricGrfMask final : public Mask {
   }
   at::Tensor dense() const override { return sparse()->dense(); }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<AsymmetricGrfMask>(tables_of({walks_}, parameters, 1)[0], parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(walks_.loads(), target)) return shared_from_this();
     return std::make_shared<AsymmetricGrfMask>(walks_.to(target), f_.to(target));
@@ -56,7 +59,7 @@ class AsymmetricGrfMask final : public Mask {
   WalkTable walks_;
   at::Tensor f_;
   std::vector<at::Tensor> parameters_;
-  KeptTensors values_;
+  TensorCache values_;
 };
 
 }  // namespace

@@ -43,14 +43,18 @@ at::Tensor squared_row_norms(const PatternPtr& pattern, const at::Tensor& values
 
 class DebiasedGrfMask final : public ProductMask {
  public:
-  DebiasedGrfMask(std::string name, WalkTable walks, at::Tensor f)
+  DebiasedGrfMask(std::string name, WalkTable walks, GroupForm products, at::Tensor f)
       : ProductMask(std::move(name), walks.pattern(), nullptr, {f}, function_heads(f)),
         walks_(std::move(walks)),
-        products_(walks_) {}
+        products_(std::move(products)) {}
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<DebiasedGrfMask>(name(), walks_, products_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(walks_.loads(), target)) return shared_from_this();
-    return std::make_shared<DebiasedGrfMask>(name(), walks_.to(target), parameters()[0].to(target));
+    const WalkTable walks = walks_.to(target);
+    return std::make_shared<DebiasedGrfMask>(name(), walks, GroupForm(walks), parameters()[0].to(target));
   }
 
  protected:
@@ -81,7 +85,7 @@ MaskPtr debiased_grf_mask(std::string name, const WalkTable& walks, const at::Te
               walks.groups(), "; use more walkers or smaller ensembles, or two independent tables");
   TORCH_CHECK(walks.has_group_products(),
               "grf_mask: the debiased diagonal must have walks sampled with group_products, got walks without");
-  return std::make_shared<DebiasedGrfMask>(std::move(name), walks, f);
+  return std::make_shared<DebiasedGrfMask>(std::move(name), walks, GroupForm(walks), f);
 }
 
 }  // namespace topomask

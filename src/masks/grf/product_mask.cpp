@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/ordered_sums.h"
+#include "core/pull_back.h"
 #include "masks/grf/product.h"
 #include "sparse/ops.h"
 
@@ -26,9 +27,9 @@ ProductMask::ProductMask(std::string name, PatternPtr left, PatternPtr right, st
       parameters_(std::move(parameters)),
       heads_(heads) {}
 
-ProductMask::Parts ProductMask::current() const {
-  const auto tensors = parts_.get(parameters_, [this](const std::vector<at::Tensor>& parameters) {
-    const Parts p = parts(parameters);
+ProductMask::Parts ProductMask::current(const std::vector<at::Tensor>& parameters) const {
+  const auto tensors = parts_.get(parameters, [this](const std::vector<at::Tensor>& values) {
+    const Parts p = parts(values);
     return std::vector<at::Tensor>{p.left, p.right, p.diagonal};
   });
   return {tensors[0], tensors[1], tensors[2]};
@@ -53,19 +54,18 @@ MaskCounts ProductMask::counts() const {
   const double diagonal = has_diagonal() ? n : 0;
   const double entries = static_cast<double>(left_->entries() + right()->entries());
   const PatternPtr known = left_->known_product(right());
-  bool learnable = false;
-  for (const at::Tensor& parameter : parameters_) learnable = learnable || parameter.requires_grad();
+  const bool cached = TensorCache::serves(parameters_);
   return {.operator_work = entries + diagonal,
           .sparse_entries = known ? static_cast<double>(known->entries()) : estimate().entries,
           .factor_entries = entries + 2 * diagonal,
-          .values_work = learnable ? parts_work() + product_work() : 0,  // else they are kept
-          .dense_work = n * n + std::min(dense_gemm(), learnable ? product_work() : 0)};
+          .values_work = cached ? 0 : parts_work() + product_work(),
+          .dense_work = n * n + std::min(dense_gemm(), cached ? 0 : product_work())};
 }
 
 std::optional<SparseMatrix> ProductMask::sparse() const {
   const PatternPtr pattern = left_->product(right());
-  const auto values = values_.get(parameters_, [&](const std::vector<at::Tensor>&) {
-    const Parts p = current();
+  const auto values = values_.get(parameters_, [&](const std::vector<at::Tensor>& parameters) {
+    const Parts p = current(parameters);
     at::Tensor result =
         right_ ? sparse_product({left_, p.left}, {right_, p.right}, *pattern) : sparse_gram({left_, p.left}, *pattern);
     if (p.diagonal.defined()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kept_tensors.h"
+#include "core/tensor_cache.h"
 #include "masks/grf/appended_diagonal.h"
 #include "masks/grf/product_pattern.h"
 #include "topomask/mask.h"
@@ -43,7 +43,8 @@ class ProductMask : public Mask {
   virtual bool has_diagonal() const { return false; }
 
  private:
-  Parts current() const;
+  Parts current(const std::vector<at::Tensor>& parameters) const;  ///< cached
+  Parts current() const { return current(parameters_); }
   const PatternPtr& right() const { return right_ ? right_ : left_; }
   at::Tensor product(const at::Tensor& x, bool transposed) const;
   const ProductEstimate& estimate() const;
@@ -55,7 +56,7 @@ class ProductMask : public Mask {
   PatternPtr left_, right_;
   std::vector<at::Tensor> parameters_;
   int64_t heads_;
-  KeptTensors parts_, values_;
+  TensorCache parts_, values_;
   mutable std::once_flag estimate_once_, places_once_, appended_once_;
   mutable ProductEstimate estimate_;
   mutable at::Tensor places_;  // of the diagonal in the product

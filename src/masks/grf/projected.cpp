@@ -40,6 +40,10 @@ class ProjectedMask final : public Mask {
     return ordered_matmul(f->left.dense, f->right.dense.mT());
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    const MaskPtr mask = mask_->rebuild(parameters);
+    return mask ? std::make_shared<ProjectedMask>(mask, signs_) : nullptr;
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(signs_, target)) return shared_from_this();
     return std::make_shared<ProjectedMask>(mask_->to(target), signs_.to(target));

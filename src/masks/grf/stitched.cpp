@@ -1,7 +1,8 @@
 #include <ATen/ATen.h>
 
-#include "core/kept_tensors.h"
 #include "core/move.h"
+#include "core/pull_back.h"
+#include "core/tensor_cache.h"
 #include "masks/grf/product.h"
 #include "masks/grf/product_pattern.h"
 #include "masks/grf/walk_function.h"
@@ -90,9 +91,7 @@ class StitchedGrfMask final : public Mask {
     if (chain_->offers_sparse()) {
       counts.sparse_entries = chain_->estimate().entries;
       counts.factor_entries = chain_->estimate().entries + n;
-      counts.values_work = f_.requires_grad() || parameters_.size() > 1  // else they are kept
-                               ? work + chain_->estimate().work * kScatteredUpdate
-                               : 0;
+      counts.values_work = TensorCache::serves(parameters_) ? 0 : work + chain_->estimate().work * kScatteredUpdate;
     }
     return counts;
   }
@@ -110,6 +109,11 @@ class StitchedGrfMask final : public Mask {
     return SparseMatrix{pattern_, values};
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    if (parameters.size() == 1) return std::make_shared<StitchedGrfMask>(chain_, parameters[0]);
+    auto chain = std::make_shared<Chain>(tables_of(tables(), parameters, 1), chain_->options());
+    return std::make_shared<StitchedGrfMask>(std::move(chain), parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(f_, target)) return shared_from_this();
     std::vector<WalkTable> others;
@@ -173,7 +177,7 @@ class StitchedGrfMask final : public Mask {
   std::shared_ptr<const Chain> chain_;
   at::Tensor f_;
   std::vector<at::Tensor> parameters_;
-  KeptTensors features_, values_;
+  TensorCache features_, values_;
   mutable std::mutex mutex_;
   mutable PatternPtr pattern_;
 };

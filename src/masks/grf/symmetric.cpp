@@ -17,6 +17,9 @@ class SymmetricGrfMask final : public ProductMask {
         walks_({std::move(walks)}),
         rule_(rule) {}
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<SymmetricGrfMask>(name(), tables_of(walks_, parameters, 1)[0], parameters[0], rule_);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(walks_[0].loads(), target)) return shared_from_this();
     return std::make_shared<SymmetricGrfMask>(name(), walks_[0].to(target), parameters()[0].to(target), rule_);

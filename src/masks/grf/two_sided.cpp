@@ -17,6 +17,11 @@ class TwoSidedGrfMask final : public ProductMask {
         tables_({std::move(queries), std::move(keys)}),
         functions_(functions.size()) {}
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    const auto tables = tables_of(tables_, parameters, functions_);
+    const std::vector<at::Tensor> functions(parameters.begin(), parameters.begin() + static_cast<int64_t>(functions_));
+    return std::make_shared<TwoSidedGrfMask>(tables[0], tables[1], functions, heads());
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(tables_[0].loads(), target)) return shared_from_this();
     std::vector<at::Tensor> functions = parameters();

@@ -1,7 +1,8 @@
 #include <ATen/ATen.h>
 
-#include "core/kept_tensors.h"
 #include "core/move.h"
+#include "core/pull_back.h"
+#include "core/tensor_cache.h"
 #include "masks/grf/appended_diagonal.h"
 #include "masks/grf/walk_function.h"
 #include "masks/node_kernel/frequencies.h"
@@ -33,7 +34,7 @@ class NodeFrequencyMask final : public Mask {
     return {.operator_work = entries,
             .sparse_entries = entries,
             .factor_entries = entries + n,
-            .values_work = discount_.requires_grad() ? feature_work(walks_) + 2 * entries : 0,  // else they are kept
+            .values_work = TensorCache::serves({discount_}) ? 0 : feature_work(walks_) + 2 * entries,
             .dense_work = n * n};
   }
 
@@ -42,6 +43,9 @@ class NodeFrequencyMask final : public Mask {
   }
   at::Tensor dense() const override { return sparse()->dense(); }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<NodeFrequencyMask>(walks_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(walks_.loads(), target)) return shared_from_this();
     return std::make_shared<NodeFrequencyMask>(walks_.to(target), discount_.to(target));
@@ -65,7 +69,7 @@ class NodeFrequencyMask final : public Mask {
 
   WalkTable walks_;
   at::Tensor discount_, rows_, diagonal_;
-  KeptTensors values_;
+  TensorCache values_;
 };
 
 }  // namespace

@@ -29,6 +29,9 @@ class NodeKernelMask final : public ProductMask {
     if (options_.alpha == 1) rows_ = entry_rows(*walks_.pattern());
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<NodeKernelMask>(walks_, parameters[0], options_);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(walks_.loads(), target)) return shared_from_this();
     return std::make_shared<NodeKernelMask>(walks_.to(target), parameters()[0].to(target), options_);

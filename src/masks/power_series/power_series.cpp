@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "core/checks.h"
-#include "core/kept_tensors.h"
 #include "core/move.h"
 #include "core/ordered_sums.h"
+#include "core/tensor_cache.h"
 #include "masks/power_series/hop_basis.h"
 #include "sparse/ops.h"
 
@@ -45,16 +45,28 @@ class Structure {
     }
     return hops_;
   }
-  /// [K, entries of hops()], kept while the weights do not change and no gradient is asked. Differentiable in them.
+  /// [K, entries of hops()]: computed once, or, where the weights are learned, from the values they have. Differentiable
+  /// in them.
   at::Tensor powers() const {
-    const PatternPtr there = hops();
+    if (!learns_weights()) {
+      std::call_once(constant_once_, [this] {
+        const c10::InferenceMode ordinary(false);  // what is cached may later be saved for a backward pass
+        const at::NoGradGuard no_grad;
+        constant_ = powers_of(weights_);
+      });
+      return constant_;
+    }
     return powers_.get({weights_}, [&](const std::vector<at::Tensor>& parameters) {
-      const PatternPtr edges = graph_.pattern()->to(at::kCPU), here = there->to(at::kCPU);
-      return std::vector<at::Tensor>{hop_powers(*edges, *here, parameters[0].to(at::kCPU), terms_).to(graph_.device())};
+      return std::vector<at::Tensor>{powers_of(parameters[0])};
     })[0];
   }
 
  private:
+  at::Tensor powers_of(const at::Tensor& weights) const {
+    const PatternPtr edges = graph_.pattern()->to(at::kCPU), here = hops()->to(at::kCPU);
+    return hop_powers(*edges, *here, weights.to(at::kCPU), terms_).to(graph_.device());
+  }
+
   Graph graph_;
   at::Tensor weights_;
   int64_t terms_;
@@ -62,7 +74,9 @@ class Structure {
   double estimate_ = 0;
   mutable std::mutex mutex_;
   mutable PatternPtr hops_;
-  KeptTensors powers_;
+  mutable std::once_flag constant_once_;
+  mutable at::Tensor constant_;  // the powers, where the weights are not learned
+  TensorCache powers_;
 };
 
 class PowerSeriesMask final : public Mask {
@@ -87,7 +101,7 @@ class PowerSeriesMask final : public Mask {
       const double entries = structure_->entries();
       counts.sparse_entries = entries;
       counts.factor_entries = entries + n;
-      counts.values_work = alpha_.requires_grad() ? entries * terms : 0;  // else they are kept
+      counts.values_work = TensorCache::serves({alpha_}) ? 0 : entries * terms;
       if (structure_->learns_weights()) {
         counts.values_work = entries * terms * (1 + static_cast<double>(graph().num_entries()) / std::max(1.0, n));
       }
@@ -111,6 +125,10 @@ class PowerSeriesMask final : public Mask {
     return matrix ? matrix->dense() : Mask::dense();
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    if (parameters.size() == 1) return std::make_shared<PowerSeriesMask>(structure_, parameters[0]);
+    return power_series_mask(graph().with_weights(parameters[1]), parameters[0], structure_->options());
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(alpha_, target)) return shared_from_this();
     return power_series_mask(graph().to(target), alpha_.to(target), structure_->options());
@@ -173,7 +191,7 @@ class PowerSeriesMask final : public Mask {
 
   std::shared_ptr<const Structure> structure_;
   at::Tensor alpha_;
-  KeptTensors values_;
+  TensorCache values_;
 };
 
 }  // namespace

@@ -29,6 +29,10 @@ class SparseMask final : public Mask {
 
   std::optional<SparseMatrix> sparse() const override { return matrix_; }
   at::Tensor dense() const override { return matrix_.dense(); }
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    if (!learnable_) return shared_from_this();
+    return std::make_shared<SparseMask>(name_, SparseMatrix{matrix_.pattern, parameters[0]}, true);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     return std::make_shared<SparseMask>(name_, matrix_.to(target), learnable_);
   }

@@ -41,6 +41,9 @@ class ToeplitzMask final : public Mask {
     return heads() == 1 ? matrix[0] : matrix;
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<ToeplitzMask>(rule_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(parameter_, target)) return shared_from_this();
     return std::make_shared<ToeplitzMask>(rule_, parameter_.to(target));

@@ -130,6 +130,9 @@ class WalkingMask final : public Mask {
     return visits() * (static_cast<double>(features + value_dim) + kVisit);
   }
 
+  MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
+    return std::make_shared<WalkingMask>(walking_, parameters[0]);
+  }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(f_, target)) return shared_from_this();
     return walking_mask(walking_->graph.to(target), f_.to(target), walking_->options);
