@@ -23,8 +23,12 @@ MaskPtr dense_mask(const at::Tensor& matrix);
 MaskPtr sparse_mask(const SparseMatrix& matrix);
 
 /// M = A + I: each node attends to its neighbours and itself, as in graph attention networks (Veličković et al. 2018).
-/// Entries 1, whatever the weights of the graph: weights that require grad are refused. sparse_mask(graph.matrix()) is
-/// M = A with learnable weights.
+/// Entries 1, whatever the weights of the graph: weights that require grad are refused.
 MaskPtr neighbours_mask(const Graph& graph);
+
+/// M = W + I, W the weights of the graph, which are the parameter: `graph.with_weights(w)` with a w that requires grad
+/// learns one value per stored entry, in CSR order, and the mask follows changes made to w in place. W_ii + 1 where the
+/// graph has a self-loop. sparse_mask(graph.matrix()) is M = W.
+MaskPtr weighted_neighbours_mask(const Graph& graph);
 
 }  // namespace topomask

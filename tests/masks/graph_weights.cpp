@@ -75,6 +75,17 @@ TEST(GraphWeights, AreLearnableInPowerSeries) {
   }
 }
 
+TEST(GraphWeights, AreLearnableInNeighbours) {
+  for (const Graph& graph : {directed_graph(), undirected_graph(), directed_graph().reversed()}) {
+    const MaskPtr mask = weighted_neighbours_mask(graph);
+    ASSERT_EQ(mask->parameters().size(), 1);
+    EXPECT_TRUE(mask->parameters()[0].is_same(graph.weights()));
+    const at::Tensor w = graph.matrix().dense();
+    expect_mask_is(mask, w + at::eye(graph.num_nodes(), w.options()));
+  }
+  EXPECT_EQ(weighted_neighbours_mask(Graph::path(0))->size(), 0);
+}
+
 TEST(GraphWeights, AreLearnableWhereTheSeriesIsConstant) {
   const Graph graph = directed_graph();
   const at::Tensor alpha = random_coefficients({4}).detach();

@@ -65,6 +65,7 @@ std::vector<Family> families() {
       {"none", [](int64_t n) { return none_mask(n); }},
       {"causal", [](int64_t n) { return causal_mask(n); }},
       {"neighbours", [](int64_t n) { return neighbours_mask(graph_of(n)); }},
+      {"weighted neighbours", [](int64_t n) { return weighted_neighbours_mask(graph_of(n)); }},
       {"sparse",
        [](int64_t n) {
          const Graph graph = graph_of(n);

@@ -2,6 +2,7 @@
 
 #include "core/checks.h"
 #include "graph/weights.h"
+#include "masks/sparse/with_diagonal.h"
 #include "sparse/ops.h"
 #include "topomask/masks.h"
 
@@ -52,31 +53,6 @@ class SparseMask final : public Mask {
   bool learnable_;
 };
 
-/// The pattern of A + I: each row of A with the diagonal merged in.
-PatternPtr with_diagonal(const SparsePattern& pattern) {
-  const int64_t nodes = pattern.rows();
-  const int64_t* offset = pattern.offsets().const_data_ptr<int64_t>();
-  const int32_t* column = pattern.columns().const_data_ptr<int32_t>();
-  at::Tensor offsets = at::empty({nodes + 1}, at::kLong);
-  at::Tensor columns = at::empty({pattern.entries() + nodes}, at::kInt);
-  int64_t* out_offset = offsets.mutable_data_ptr<int64_t>();
-  int32_t* out = columns.mutable_data_ptr<int32_t>();
-  int64_t written = 0;
-  for (int64_t i = 0; i < nodes; ++i) {
-    out_offset[i] = written;
-    const auto node = static_cast<int32_t>(i);
-    const int32_t* begin = column + offset[i];
-    const int32_t* end = column + offset[i + 1];
-    const int32_t* split = std::lower_bound(begin, end, node);
-    written = std::copy(begin, split, out + written) - out;
-    out[written++] = node;
-    if (split != end && *split == node) ++split;
-    written = std::copy(split, end, out + written) - out;
-  }
-  out_offset[nodes] = written;
-  return std::make_shared<SparsePattern>(nodes, nodes, offsets, columns.narrow(0, 0, written).clone());
-}
-
 }  // namespace
 
 MaskPtr sparse_mask(const SparseMatrix& matrix) {
@@ -98,8 +74,8 @@ MaskPtr sparse_mask(const SparseMatrix& matrix) {
 
 MaskPtr neighbours_mask(const Graph& graph) {
   check_constant_weights("neighbours_mask", "graph", graph,
-                         "entries are 1 whatever they are, and sparse_mask(graph.matrix()) has them as its values");
-  const PatternPtr pattern = with_diagonal(*graph.pattern()->to(at::kCPU))->to(graph.device());
+                         "its entries are 1 whatever they are, and weighted_neighbours_mask has them as entries");
+  const PatternPtr pattern = with_diagonal(graph.pattern()).pattern;
   const at::Tensor ones = at::ones({pattern->entries()}, graph.weights().options());
   return std::make_shared<SparseMask>("neighbours", SparseMatrix{pattern, ones}, false);
 }
