@@ -138,7 +138,8 @@ TEST(StochasticPositions, WorkOnNoPositionAndOne) {
 
 TEST(StochasticPositions, RefuseBadArguments) {
   const at::Tensor good = at::ones({3});
-  EXPECT_ERROR(stochastic_positional_mask(-1, good, good), "stochastic_positional_mask: nodes must be >= 0, got -1");
+  EXPECT_ERROR(stochastic_positional_mask(-1, good, good),
+               "stochastic_positional_mask: nodes must be in [0, 2^31-1], got -1");
   EXPECT_ERROR(stochastic_positional_mask(5, good[0], good), "frequencies must be Float or Double, [K] or [H, K]");
   EXPECT_ERROR(stochastic_positional_mask(5, good, good.to(at::kDouble)),
                "amplitudes must be like frequencies, Float[3] on cpu, got Double[3] on cpu");
