@@ -130,8 +130,10 @@ class WalkTable {
   bool sampled_ = true;
 };
 
-/// n walks from every node. O(N·n·hops) time on all threads, O(T) memory. Repelling walkers take uniform proposals
-/// only.
+/// n walks from every node. O(N·n·hops) time on all threads. Memory: the table, O(T), and some tens of megabytes a
+/// thread, however many walkers there are; but repelling walkers of one ensemble are in memory together, and on a GPU
+/// all visits are, fewer than 2³¹. Loads are sums in the dtype of W: millions of walkers that meet want float64.
+/// Repelling walkers take uniform proposals only.
 WalkTable sample_walks(const Graph& graph, const WalkOptions& options = {});
 
 /// The table that sample_walks gives for table.walkers() + more_walkers, bit for bit, where `graph` is the one the

@@ -92,8 +92,9 @@ TOPOMASK_INLINE Gathered gather_row(const CollectArgs<T>& args, int64_t r) {
   Gathered row;
   const uint32_t start = args.starts[r];
   const EarlierWalks<T>& earlier = args.earlier;
-  const int64_t begin = earlier.offsets ? earlier.offsets[start] : 0;
-  const int64_t earlier_hops = earlier.offsets ? list_earlier(earlier, begin, earlier.offsets[start + 1]) : 0;
+  const int64_t* bounds = earlier.offsets ? earlier.offsets + (start - earlier.first_row) : nullptr;
+  const int64_t begin = bounds ? bounds[0] : 0;
+  const int64_t earlier_hops = bounds ? list_earlier(earlier, begin, bounds[1]) : 0;
   const int64_t hops = args.hops < earlier_hops ? earlier_hops : args.hops;
   for (int64_t hop = 0; hop < hops; ++hop) {
     const auto t = static_cast<uint32_t>(hop);

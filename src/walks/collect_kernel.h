@@ -44,8 +44,9 @@ struct EarlierWalks {
   const int16_t* hops;
   const T* loads;
   const int32_t* counts;
-  int64_t* first;  ///< per hop, −1 between rows: the row's first triple of that hop, …
-  int64_t* next;   ///< … and from each triple of the row to the next one of its hop, −1 at the end
+  int64_t* first;          ///< per hop, −1 between rows: the row's first triple of that hop, …
+  int64_t* next;           ///< … and from each triple of the row to the next one of its hop, −1 at the end
+  uint32_t first_row = 0;  ///< the node that offsets[0] belongs to
 };
 
 /// Turns the visits of a batch into rows of a table, behind each other: per row the triples (column, hop, load, count)

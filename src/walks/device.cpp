@@ -80,11 +80,11 @@ void DeviceWalks::add_products(WalkTable::Arrays& table) const {
   table.product_values = at::cat(values);
 }
 
-DeviceWalks::Visits DeviceWalks::visits(int64_t first, int64_t count) const {
+DeviceWalks::Visits DeviceWalks::visits(int64_t first, int64_t count, int64_t skipped, int64_t walkers) const {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("topomask::walk_visits", "").typed<RangeSignature>();
   const std::vector<Tensor> arrays = op.call(
-      offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, options_.walkers, options_.first_walker,
+      offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, walkers, options_.first_walker + skipped,
       static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0, first, count);
   TORCH_INTERNAL_ASSERT(arrays.size() == 4);
   return {arrays[0], arrays[1], arrays[2], arrays[3]};

@@ -21,11 +21,13 @@ class DeviceWalks {
   WalkTable::Arrays table() const;
 
   /// The visits of the walks from nodes first … first+count−1, row by row and by walker: the start of each walk and one
-  /// for every hop. offsets int64 [count+1], columns int32, hops int64 and loads [V]. How many is read back.
+  /// for every hop. offsets int64 [count+1], columns int32, hops int64 and loads [V]. How many is read back. Of the
+  /// walkers of each node only `walkers` after the first `skipped`; whole ensembles of repelling ones.
   struct Visits {
     at::Tensor offsets, columns, hops, loads;
   };
-  Visits visits(int64_t first, int64_t count) const;
+  Visits visits(int64_t first, int64_t count, int64_t skipped, int64_t walkers) const;
+  Visits visits(int64_t first, int64_t count) const { return visits(first, count, 0, options_.walkers); }
 
  private:
   void add_products(WalkTable::Arrays& table) const;

@@ -29,7 +29,7 @@ class GivenWalks {
         factors_(steps.factors.template const_data_ptr<T>()),
         uniform_(!steps.threshold.defined()) {}
 
-  void operator()(const uint32_t* starts, int64_t rows, WalkBatch<T>& batch) {
+  void operator()(const uint32_t* starts, int64_t rows, WalkerRange, WalkBatch<T>& batch) {  // always all walkers
     running_.assign(static_cast<size_t>(rows * walkers_), T(1));
     batch.clear();
     int64_t alive = rows * walkers_;
@@ -118,8 +118,7 @@ WalkTable walk_table_from_walks(const Graph& graph, const at::Tensor& nodes, con
                            .walkers = options.walkers,
                            .visits_per_row = static_cast<double>(nodes.size(1) * nodes.size(2)),
                            .unit_starts = !loads.defined(),
-                           .group = options.group_products ? plan.group : 0,
-                           .first_walker = options.first_walker};
+                           .group = options.group_products ? plan.group : 0};
   WalkTable::Arrays arrays;
   AT_DISPATCH_FLOATING_TYPES(dtype, kOp, [&] {
     arrays = build_table<scalar_t>(source, [&]() -> BatchFiller<scalar_t> {

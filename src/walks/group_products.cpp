@@ -105,6 +105,16 @@ int64_t GroupProducts<T>::finish_row() {
 }
 
 template <class T>
+void GroupProducts<T>::reopen_row(int64_t count) {
+  const size_t begin = values_.size() - static_cast<size_t>(count);
+  for (size_t p = begin; p < values_.size(); ++p) {
+    add_product(static_cast<uint32_t>(hops_[2 * p]), static_cast<uint32_t>(hops_[2 * p + 1]), values_[p]);
+  }
+  hops_.resize(2 * begin);
+  values_.resize(begin);
+}
+
+template <class T>
 void GroupProducts<T>::clear() {
   hops_.clear();
   values_.clear();

@@ -20,6 +20,9 @@ class GroupProducts {
   /// Ends the row: its entries t ≤ u, by t and then u, behind those of the rows before; how many.
   int64_t finish_row();
 
+  /// Takes the last `count` entries, those of the row that was ended last, back as products of earlier groups.
+  void reopen_row(int64_t count);
+
   void clear();                                               ///< forgets the rows before
   const std::vector<int16_t>& hops() const { return hops_; }  ///< t, u, t, u, …
   const std::vector<T>& values() const { return values_; }

@@ -13,23 +13,22 @@ namespace topomask {
 
 WalkTable::Arrays sample_rows(const WalkPlan& plan, const WalkSteps& steps, const WalkOptions& options,
                               const SampledRows& which) {
-  TableSource source{.nodes = steps.offsets.size(0) - 1,
-                     .walkers = options.walkers - which.skipped_walkers,
-                     .first_walker = options.first_walker,
-                     .earlier = which.earlier};
+  TableSource source{
+      .nodes = steps.offsets.size(0) - 1, .walkers = options.walkers - which.skipped_walkers, .earlier = which.earlier};
   source.rows = which.starts ? static_cast<int64_t>(which.starts->size()) : source.nodes;
   source.starts = which.starts ? which.starts->data() : nullptr;
   source.group = options.group_products ? plan.group : 0;
+  source.indivisible = plan.group;
   double alive = static_cast<double>(source.walkers);
   for (const double survival : plan.survival) source.visits_per_row += alive *= survival;
 
-  const int64_t first = options.first_walker + which.skipped_walkers, last = options.first_walker + options.walkers;
+  const int64_t first = options.first_walker + which.skipped_walkers;
   WalkTable::Arrays arrays;
   AT_DISPATCH_FLOATING_TYPES(steps.factors.scalar_type(), "sample_walks", [&] {
     arrays = build_table<scalar_t>(source, [&]() -> BatchFiller<scalar_t> {
-      return [&, sampler = std::make_shared<WalkSampler<scalar_t>>(plan, steps)](const uint32_t* starts, int64_t rows,
-                                                                                 WalkBatch<scalar_t>& batch) {
-        sampler->sample(starts, rows, first, last, batch);
+      return [&, sampler = std::make_shared<WalkSampler<scalar_t>>(plan, steps)](
+                 const uint32_t* starts, int64_t rows, WalkerRange walkers, WalkBatch<scalar_t>& batch) {
+        sampler->sample(starts, rows, first + walkers.first, first + walkers.last, batch);
       };
     });
   });

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "core/progress_report.h"
 #include "core/recycled.h"
 #include "walks/growing_tensor.h"
 #include "walks/row_worker.h"
@@ -155,6 +156,7 @@ WalkTable::Arrays build_table(const TableSource& source, const std::function<Bat
       }
     });
     assembly.append(workers);
+    report_progress("walks", std::min(source.rows, first + step * threads), source.rows);
   }
   return assembly.finish(source.nodes);
 }

@@ -42,6 +42,9 @@ template <class T>
 Visits walked(const cuda::WalkArgs<T>& args, bool fixed_length, const at::TensorOptions& like) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
   const int64_t walks = args.nodes * args.walkers;
+  TORCH_CHECK(walks < std::numeric_limits<int32_t>::max(), "sample_walks: there must be fewer than 2^31 walks on ",
+              like.device(), ", got ", args.nodes, " nodes of ", args.walkers,
+              " walkers; sample fewer walkers at a time, or on cpu");
   const Tensor visits = at::full({walks}, args.max_hops + 1, like.dtype(at::kInt));
   if (!fixed_length) cuda::count_visits(args, visits.mutable_data_ptr<int32_t>(), stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();

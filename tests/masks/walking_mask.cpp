@@ -6,6 +6,7 @@
 
 #include "support/compare.h"
 #include "support/mask_contract.h"
+#include "support/peak_memory.h"
 #include "topomask/attention.h"
 #include "topomask/grf.h"
 
@@ -36,6 +37,36 @@ TEST(WalkingMask, TakesAFunctionPerHeadShorterThanTheWalks) {
   const Graph graph = small_graph();
   testing::expect_mask_is(walking_mask(graph, f, options),
                           asymmetric_grf_mask(sample_walks(graph, options), f)->dense());
+}
+
+TEST(WalkingMask, AddsUpWalkersThatGoOutInParts) {
+  const Graph graph = Graph::grid({4, 9}).normalised(0.8).to(at::kDouble);
+  for (const Coupling coupling : {Coupling::independent, Coupling::repelling}) {
+    const WalkOptions options{.walkers = 24000,
+                              .fixed_hops = 5,
+                              .coupling = coupling,
+                              .ensemble = coupling == Coupling::repelling ? 8000 : 0,
+                              .seed = 8};
+    const at::Tensor f = decay(6).requires_grad_(), g = decay(6).requires_grad_();
+    const MaskPtr walking = walking_mask(graph, f, options),
+                  table = asymmetric_grf_mask(sample_walks(graph, options), g);
+    const at::Tensor x = at::rand({36, 5}, at::kDouble) + 0.1, a = x.clone().requires_grad_(),
+                     b = x.clone().requires_grad_();
+    EXPECT_TRUE(testing::close(walking->matmul_transposed(x), table->matmul_transposed(x), 1e-10));
+    const at::Tensor out = attention(a, a, a, walking), expected = attention(b, b, b, table);
+    EXPECT_TRUE(testing::close(out, expected, 1e-10));
+    const auto grads = testing::gradients(out, x, {a, f}), wanted = testing::gradients(expected, x, {b, g});
+    for (size_t i = 0; i < grads.size(); ++i) EXPECT_TRUE(testing::close(grads[i], wanted[i], 1e-9));
+  }
+}
+
+TEST(WalkingMask, ManyWalkersTakeNoMoreMemoryThanFew) {
+  const Graph graph = Graph::grid({20, 20}).normalised();
+  const MaskPtr mask = walking_mask(graph, decay(10).to(at::kFloat), {.walkers = 4000, .fixed_hops = 9});
+  const at::Tensor x = at::ones({400, 16});
+  const int64_t growth = testing::peak_growth([&] { mask->matmul_transposed(x); });
+  if (growth < 0) GTEST_SKIP() << "needs /proc/self/clear_refs";
+  EXPECT_LT(growth, int64_t{200} << 20);  // all visits would take 400·4000·10·30 bytes
 }
 
 TEST(WalkingMask, StaysOnIsolatedNodesAndTakesNone) {

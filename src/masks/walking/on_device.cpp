@@ -29,21 +29,26 @@ struct VisitsOnDevice::Rows {
 };
 
 VisitsOnDevice::VisitsOnDevice(const Graph& graph, const WalkOptions& options)
-    : walks_("walking_mask", graph, options), nodes_(graph.num_nodes()) {
+    : walks_("walking_mask", graph, options), nodes_(graph.num_nodes()), walkers_(options.walkers) {
   constexpr double kVisitsAtOnce = 1 << 24;
-  double visits = 0, alive = static_cast<double>(options.walkers);
-  visits += alive;
-  for (const double survival : walks_.plan().survival) visits += alive *= survival;
-  rows_at_once_ = std::max<int64_t>(1, static_cast<int64_t>(kVisitsAtOnce / visits));
+  double per_walker = 1, alive = 1;
+  for (const double survival : walks_.plan().survival) per_walker += alive *= survival;
+  const int64_t together = walks_.plan().repelling ? walks_.plan().group : 1;
+  const auto walkers = static_cast<int64_t>(kVisitsAtOnce / per_walker);
+  walkers_at_once_ = std::min(walkers_, std::max<int64_t>(1, walkers / together) * together);
+  rows_at_once_ = std::max<int64_t>(1, walkers / walkers_);
 }
 
 template <class F>
 void VisitsOnDevice::for_rows(const F& f) const {
   for (int64_t first = 0; first < nodes_; first += rows_at_once_) {
     const int64_t count = std::min(rows_at_once_, nodes_ - first);
-    const DeviceWalks::Visits visits = walks_.visits(first, count);
-    f(Rows{first, count, std::make_shared<SparsePattern>(count, nodes_, visits.offsets, visits.columns), visits.hops,
-           visits.loads});
+    for (int64_t skipped = 0; skipped < walkers_; skipped += walkers_at_once_) {
+      const int64_t walkers = std::min(walkers_at_once_, walkers_ - skipped);
+      const DeviceWalks::Visits visits = walks_.visits(first, count, skipped, walkers);
+      f(Rows{first, count, std::make_shared<SparsePattern>(count, nodes_, visits.offsets, visits.columns), visits.hops,
+             visits.loads});
+    }
   }
 }
 
@@ -54,7 +59,7 @@ Tensor VisitsOnDevice::product(const Tensor& f, const Tensor& x, bool transposed
     if (transposed) {
       y += topomask::matmul_transposed(m, rows.of(x));
     } else {
-      rows.of(y).copy_(topomask::matmul(m, x));
+      rows.of(y).add_(topomask::matmul(m, x));
     }
   });
   return y;
@@ -86,7 +91,7 @@ Tensor VisitsOnDevice::masked_product(const Tensor& f, const Tensor& a, const Te
     if (transposed) {
       out += topomask::matmul_transposed(m, rows.of(values));
     } else {
-      rows.of(out).copy_(topomask::matmul(m, values));
+      rows.of(out).add_(topomask::matmul(m, values));
     }
   });
   return out.view(c.sizes());
@@ -101,7 +106,7 @@ MaskedProductGradients VisitsOnDevice::masked_product_backward(const Tensor& f, 
     const Tensor p = sddmm(rows.of(fg), fc, *rows.pattern, fa.size(1));
     const Tensor w = rows.weights(f).repeat({a.size(0), 1});
     const SparseMatrix wp{rows.pattern, w * p}, ws{rows.pattern, w * s};
-    rows.of(da).copy_(topomask::matmul(wp, fb));
+    rows.of(da).add_(topomask::matmul(wp, fb));
     db += topomask::matmul_transposed(wp, rows.of(fa));
     dc += topomask::matmul_transposed(ws, rows.of(fg));
     rows.add_to_function((s * p).view({a.size(0), f.size(0), -1}).sum(0), df);

@@ -5,8 +5,9 @@
 
 namespace topomask {
 
-/// The sums over visits of a walking mask on a GPU: walkers go out anew for some rows at a time, whose visits are the
-/// entries of a sparse matrix that lives as long as they take. x [B, H, N, C]; f [H, K], divided by the walkers.
+/// The sums over visits of a walking mask on a GPU: walkers go out anew for some rows at a time (and, where they are
+/// very many, some of the walkers of a row), whose visits are the entries of a sparse matrix that lives as long as they
+/// take. x [B, H, N, C]; f [H, K], divided by the walkers.
 class VisitsOnDevice {
  public:
   VisitsOnDevice(const Graph& graph, const WalkOptions& options);
@@ -28,7 +29,8 @@ class VisitsOnDevice {
 
   DeviceWalks walks_;
   int64_t nodes_;
-  int64_t rows_at_once_;
+  int64_t walkers_;
+  int64_t rows_at_once_, walkers_at_once_;
 };
 
 }  // namespace topomask

@@ -2,6 +2,20 @@
 
 namespace topomask {
 
+VisitBatches::VisitBatches(const WalkPlan& plan, int64_t nodes, int64_t all_walkers) {
+  constexpr double kVisitsAtOnce = 1 << 21;
+  constexpr int64_t kMostRows = 128, kMostParts = 64;
+  double per_walker = 1, alive = 1;
+  for (const double survival : plan.survival) per_walker += alive *= survival;
+  const int64_t together = plan.repelling ? plan.group : 1;
+  const auto fit = [&](int64_t of_each) {
+    return static_cast<int64_t>(kVisitsAtOnce / (per_walker * static_cast<double>(of_each)));
+  };
+  rows = std::clamp<int64_t>(fit(together), 1, std::clamp<int64_t>(nodes, 1, kMostRows));
+  parts = std::clamp<int64_t>(fit(together * rows), 1, std::clamp<int64_t>(nodes / rows, 1, kMostParts));
+  walkers = std::min(all_walkers, std::max<int64_t>(1, fit(together * rows * parts)) * together);
+}
+
 template <class T>
 void Visits<T>::take(WalkBatch<T>& batch, int64_t walkers) {
   // All walkers of a row begin on it: one visit with their loads together.

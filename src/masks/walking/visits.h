@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -22,33 +23,44 @@ struct Visits {
   void take(WalkBatch<T>& batch, int64_t walkers);
 };
 
-/// Rows a part holds, and parts that are in memory at once. Fixed, so that sums have one order for any number of
-/// threads.
-inline constexpr int64_t kPartRows = 128, kPartsAtOnce = 64;
+/// What is in memory at once: `parts` parts of `rows` rows each, and of those rows' walkers `walkers`. About 2²¹ visits
+/// (some sixty megabytes) in expectation, however many walkers there are and however long they walk; more only where a
+/// single row's walkers that must go out together, an ensemble of repelling ones, make more. It does not depend on
+/// the number of threads, so that sums have one order.
+struct VisitBatches {
+  VisitBatches(const WalkPlan& plan, int64_t nodes, int64_t all_walkers);
 
-/// Sends out walkers first … last-1 of every node and calls f(parts) for one group of parts after the other, parts of
-/// kPartRows rows each in the order of nodes.
+  int64_t rows, parts, walkers;
+};
+
+/// Sends out walkers first … last-1 of every node and calls f(parts) for one group of parts after the other, in the
+/// order of nodes, and for some of the walkers after the others inside a group: f adds up what it is given.
 template <class T, class F>
 void for_visits(const WalkPlan& plan, const WalkSteps& steps, int64_t first, int64_t last, const F& f) {
-  const int64_t nodes = steps.offsets.size(0) - 1, parts = (nodes + kPartRows - 1) / kPartRows;
-  std::vector<Visits<T>> visits(std::min(parts, kPartsAtOnce));
-  for (int64_t group = 0; group < parts; group += kPartsAtOnce) {
-    const int64_t count = std::min(kPartsAtOnce, parts - group);
-    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-      WalkSampler<T> sampler(plan, steps);
-      WalkBatch<T> batch;
-      std::vector<uint32_t> starts;
-      for (int64_t p = begin; p < end; ++p) {
-        starts.clear();
-        for (int64_t i = (group + p) * kPartRows; i < std::min(nodes, (group + p + 1) * kPartRows); ++i) {
-          starts.push_back(static_cast<uint32_t>(i));
-        }
-        sampler.sample(starts.data(), static_cast<int64_t>(starts.size()), first, last, batch);
-        visits[p].take(batch, last - first);
-      }
-    });
+  const int64_t nodes = steps.offsets.size(0) - 1;
+  const VisitBatches at_once(plan, nodes, last - first);
+  const int64_t parts = (nodes + at_once.rows - 1) / at_once.rows;
+  std::vector<Visits<T>> visits;
+  for (int64_t group = 0; group < parts; group += at_once.parts) {
+    const int64_t count = std::min(at_once.parts, parts - group);
     visits.resize(count);
-    f(visits);
+    for (int64_t walker = first; walker < last; walker += at_once.walkers) {
+      const int64_t end_walker = std::min(last, walker + at_once.walkers);
+      at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+        WalkSampler<T> sampler(plan, steps);
+        WalkBatch<T> batch;
+        std::vector<uint32_t> starts;
+        for (int64_t p = begin; p < end; ++p) {
+          starts.clear();
+          for (int64_t i = (group + p) * at_once.rows; i < std::min(nodes, (group + p + 1) * at_once.rows); ++i) {
+            starts.push_back(static_cast<uint32_t>(i));
+          }
+          sampler.sample(starts.data(), static_cast<int64_t>(starts.size()), walker, end_walker, batch);
+          visits[p].take(batch, end_walker - walker);
+        }
+      });
+      f(visits);
+    }
   }
 }
 

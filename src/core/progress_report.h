@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace topomask {
+
+/// How far a long computation is: `done` of `total` steps of what `what` names ("walks").
+using ProgressFunction = std::function<void(const char* what, int64_t done, int64_t total)>;
+
+/// While it lives, `report_progress` on this thread calls its function. A listener made later takes over until it ends.
+class ProgressListener {
+ public:
+  explicit ProgressListener(ProgressFunction function);
+  ~ProgressListener();
+  ProgressListener(const ProgressListener&) = delete;
+  ProgressListener& operator=(const ProgressListener&) = delete;
+
+ private:
+  ProgressFunction function_;
+  const ProgressFunction* before_;
+};
+
+/// Says how far a computation of this thread is. Costs a comparison where nobody listens.
+void report_progress(const char* what, int64_t done, int64_t total);
+
+}  // namespace topomask
