@@ -32,7 +32,8 @@ at::Tensor coefficients(at::IntArrayRef shape) {
 TEST(PowerSeries, IsTheSumOfPowers) {
   const at::Tensor points = normal({31, 2}, 8);
   for (const Graph& graph : {Graph::path(1), Graph::path(7), Graph::cycle(5), Graph::grid({4, 5}), Graph::star(9),
-                             Graph::erdos_renyi(30, 0.1, 3), Graph::knn(points, {.k = 3, .directed = true})}) {
+                             Graph::complete(20), Graph::erdos_renyi(25, 0.5, 4), Graph::erdos_renyi(30, 0.1, 3),
+                             Graph::knn(points, {.k = 3, .directed = true})}) {
     const Graph weighted = graph.to(at::kDouble).normalised(0.9);
     for (const at::Tensor& alpha : {coefficients({1}), coefficients({4}), coefficients({2, 5}), coefficients({1, 3})}) {
       const at::Tensor dense = series(weighted, alpha);

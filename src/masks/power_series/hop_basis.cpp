@@ -20,7 +20,7 @@ class Ball {
  public:
   explicit Ball(const SparsePattern& edges) : csr_(edges), seen_(edges.rows(), -1) {}
 
-  /// The nodes within `hops` of `start`, unordered; stops early past `limit` nodes.
+  /// The nodes within `hops` of `start`, unordered; stops early at `limit` nodes.
   const std::vector<int32_t>& around(int64_t start, int64_t hops, int64_t limit) {
     nodes_.assign(1, static_cast<int32_t>(start));
     seen_[start] = static_cast<int32_t>(start);
@@ -71,7 +71,7 @@ PatternPtr hop_pattern(const SparsePattern& edges, int64_t terms) {
   int64_t* offset = offsets.mutable_data_ptr<int64_t>();
   at::parallel_for(0, terms > 0 ? nodes : 0, 256, [&](int64_t begin, int64_t end) {
     Ball ball(edges);
-    for (int64_t i = begin; i < end; ++i) offset[i + 1] = static_cast<int64_t>(ball.around(i, hops, nodes + 1).size());
+    for (int64_t i = begin; i < end; ++i) offset[i + 1] = static_cast<int64_t>(ball.around(i, hops, nodes).size());
   });
   for (int64_t i = 0; i < nodes; ++i) offset[i + 1] += offset[i];
 
@@ -80,7 +80,7 @@ PatternPtr hop_pattern(const SparsePattern& edges, int64_t terms) {
   at::parallel_for(0, terms > 0 ? nodes : 0, 256, [&](int64_t begin, int64_t end) {
     Ball ball(edges);
     for (int64_t i = begin; i < end; ++i) {
-      const auto& reached = ball.around(i, hops, nodes + 1);
+      const auto& reached = ball.around(i, hops, nodes);
       std::copy(reached.begin(), reached.end(), column + offset[i]);
       std::sort(column + offset[i], column + offset[i + 1]);
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/ordered_sums.h"
 #include "masks/power_series/hop_basis.h"
 
 namespace topomask {
@@ -114,8 +115,30 @@ class PowerRows {
   std::vector<T> above_, below_;
 };
 
+/// Whether matrix products of the whole W give the powers sooner than its entries one by one: the union is full, and W
+/// itself not far from it.
+bool better_dense(const CsrTensors& edges, const CsrTensors& hops) {
+  constexpr double kGain = 16;  // multiply-adds of a matrix product in the time of one that is scattered
+  const auto nodes = static_cast<double>(hops.offsets.size(0) - 1);
+  return static_cast<double>(hops.columns.size(0)) == nodes * nodes &&
+         kGain * static_cast<double>(edges.columns.size(0)) >= nodes * nodes;
+}
+
+/// W^0 … W^(terms−1), [terms, N·N].
+at::Tensor dense_powers(const CsrTensors& edges, const at::Tensor& weights, int64_t terms) {
+  const int64_t nodes = edges.offsets.size(0) - 1;
+  const at::Tensor place = at::repeat_interleave(edges.offsets.diff()) * nodes + edges.columns;
+  const auto options = weights.options().requires_grad(false);
+  const at::Tensor w = at::zeros({nodes * nodes}, options).index_copy_(0, place, weights.detach()).view({nodes, nodes});
+  at::Tensor powers = at::empty({terms, nodes, nodes}, options);
+  powers[0].copy_(at::eye(nodes, options));
+  for (int64_t k = 1; k < terms; ++k) powers[k].copy_(ordered_matmul(powers[k - 1], w));
+  return powers.view({terms, nodes * nodes});
+}
+
 at::Tensor powers_of(const CsrTensors& edges, const CsrTensors& hops, const at::Tensor& weights, int64_t terms) {
   const int64_t rows = terms > 0 ? hops.offsets.size(0) - 1 : 0;
+  if (rows > 0 && better_dense(edges, hops)) return dense_powers(edges, weights, terms);
   const at::Tensor powers = at::zeros({terms, hops.columns.size(0)}, weights.options().requires_grad(false));
   AT_DISPATCH_FLOATING_TYPES(weights.scalar_type(), "hop_powers", [&] {
     scalar_t* power = powers.mutable_data_ptr<scalar_t>();
