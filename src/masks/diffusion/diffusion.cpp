@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
+#include "core/pull_back.h"
 #include "core/tensor_cache.h"
 #include "core/move.h"
 #include "core/ordered_sums.h"

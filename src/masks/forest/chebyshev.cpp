@@ -54,44 +54,42 @@ struct Expansion {
 };
 
 // Shares of the tolerance: for f − p, for the terms of p left out, for the eigenvectors left out. The first two are
-// small, since what p has that f has not takes eigenvectors of its own.
+// small, since what p has that f has not takes eigenvectors of its own. Where no degree brings f − p down to its share,
+// the other two are shares of what it leaves of the tolerance.
 constexpr double kExpansionShare = 0.05, kTermsShare = 0.05, kEigenvectorsShare = 0.8;
 
-Expansion expand(const std::function<double(double)>& f, double length, int64_t degree, double tolerance) {
+/// max|f − p|/max|f| at `probes` + 1 points, both ends among them, where f is least like a polynomial.
+void measure(const std::function<double(double)>& at, int64_t probes, Expansion& expansion) {
+  double error = 0;
+  for (int64_t j = 0; j <= probes; ++j) {
+    const double unit = std::cos(std::numbers::pi * static_cast<double>(j) / static_cast<double>(probes));
+    const double value = at(unit), difference = std::abs(evaluate(expansion.coefficients, unit) - value);
+    expansion.largest = std::max(expansion.largest, std::abs(value));
+    if (!(difference <= error)) error = difference;  // NaN is met by nothing
+  }
+  expansion.error = error == 0 ? 0 : error / expansion.largest;  // a constant 0 is met by no terms at all
+}
+
+/// Leaves out the highest terms of p that change it by at most `slack` together.
+void drop_terms(double slack, Expansion& expansion) {
+  std::vector<double>& c = expansion.coefficients;
+  for (double dropped = 0; c.size() > 1 && dropped + std::abs(c.back()) <= slack; c.pop_back()) {
+    dropped += std::abs(c.back());
+  }
+}
+
+Expansion expand(const std::function<double(double)>& at, int64_t degree) {
   const int64_t points = degree + 1;
-  const auto at = [&](double unit) {
-    const double distance = 0.5 * length * (1 + unit), value = f(distance);
-    TORCH_CHECK(std::isfinite(value), "DistanceFunction::smooth: f must be finite on [0, ", length, "], got ",
-                std::isnan(value) ? "nan" : c10::str(value), " at ", distance);
-    return value;
-  };
   at::Tensor values = at::empty({points}, at::kDouble);
   Expansion result;
-  double& largest = result.largest;
   for (int64_t j = 0; j < points; ++j) {
     const double value = at(zero_of(j, points));
     values.mutable_data_ptr<double>()[j] = value;
-    largest = std::max(largest, std::abs(value));
+    result.largest = std::max(result.largest, std::abs(value));
   }
   const at::Tensor coefficients = Interpolation(points)(values);
   result.coefficients.assign(coefficients.const_data_ptr<double>(), coefficients.const_data_ptr<double>() + points);
-  const int64_t probes = 2 * points + 1;
-  double error = 0;
-  for (int64_t j = 0; j <= probes; ++j) {
-    // The ends too, where f is least like a polynomial.
-    const double unit = std::cos(std::numbers::pi * static_cast<double>(j) / static_cast<double>(probes));
-    const double value = at(unit);
-    largest = std::max(largest, std::abs(value));
-    error = std::max(error, std::abs(evaluate(result.coefficients, unit) - value));
-  }
-  // A constant 0 is met by no terms at all.
-  result.error = error == 0 ? 0 : error / largest;
-  double dropped = 0;
-  while (result.coefficients.size() > 1 &&
-         dropped + std::abs(result.coefficients.back()) <= kTermsShare * tolerance * largest) {
-    dropped += std::abs(result.coefficients.back());
-    result.coefficients.pop_back();
-  }
+  measure(at, 2 * points + 1, result);
   return result;
 }
 
@@ -168,19 +166,44 @@ class ChebyshevSum final : public Separable {
 
 }  // namespace
 
-SeparablePtr chebyshev_separable(const std::function<double(double)>& f, double reach, double tolerance) {
-  double error = 0;
-  for (int64_t degree = 4; degree <= kLargestDegree; degree *= 2) {
-    const Expansion expansion = expand(f, 2 * reach, degree, tolerance);
-    if (expansion.error <= kExpansionShare * tolerance) {
-      return std::make_shared<ChebyshevSum>(expansion.coefficients, reach,
-                                            kEigenvectorsShare * tolerance * expansion.largest);
-    }
-    error = expansion.error;
+double largest_value(const std::function<double(double)>& f, double length) {
+  double largest = 0;
+  for (int64_t j = 0; j <= 2 * kLargestDegree; ++j) {
+    const double unit = std::cos(std::numbers::pi * static_cast<double>(j) / static_cast<double>(2 * kLargestDegree));
+    largest = std::max(largest, std::abs(f(0.5 * length * (1 + unit))));
   }
-  TORCH_CHECK(false, "DistanceFunction::smooth: tolerance ", tolerance, " must be within reach of degree ",
-              kLargestDegree, " on [0, ", 2 * reach, "], got a relative error of ", error,
-              "; a larger tolerance, a smoother function or integer lengths would do");
+  return largest;
+}
+
+SeparablePtr chebyshev_separable(const std::function<double(double)>& f, double reach, double tolerance,
+                                 double largest) {
+  const std::function<double(double)> at = [&](double unit) {
+    const double distance = reach * (1 + unit), value = f(distance);
+    TORCH_CHECK(std::isfinite(value), "DistanceFunction::smooth: f must be finite on [0, ", 2 * reach, "], got ",
+                std::isnan(value) ? "nan" : c10::str(value), " at ", distance);
+    return value;
+  };
+  const auto within = [&](Expansion expansion, double slack) {
+    drop_terms(kTermsShare * slack * expansion.largest, expansion);
+    return std::make_shared<ChebyshevSum>(expansion.coefficients, reach,
+                                          kEigenvectorsShare * slack * expansion.largest);
+  };
+  Expansion best;
+  for (int64_t degree = 4; degree <= kLargestDegree; degree *= 2) {
+    Expansion expansion = expand(at, degree);
+    if (expansion.error <= kExpansionShare * tolerance) return within(std::move(expansion), tolerance);
+    if (degree == 4 || expansion.error <= best.error) best = std::move(expansion);
+  }
+  // Near a kink, or near the precision of the machine, f − p takes most of the tolerance: it is looked at closely, and
+  // beside the largest value that f has anywhere, which is what the tolerance is a part of.
+  constexpr int64_t kProbesPerPoint = 16;
+  best.largest = std::max(best.largest, largest);
+  measure(at, kProbesPerPoint * static_cast<int64_t>(best.coefficients.size()), best);
+  TORCH_CHECK(best.error < tolerance, "DistanceFunction::smooth: tolerance ", tolerance,
+              " must be within reach of degree ", kLargestDegree, " on [0, ", 2 * reach, "], got a relative error of ",
+              best.error, "; a larger tolerance, a smoother function or integer lengths would do");
+  const double slack = tolerance - best.error;
+  return within(std::move(best), slack);
 }
 
 }  // namespace topomask

@@ -26,6 +26,7 @@ std::vector<SeparablePtr> rules_by_reach(const DistanceFunction::Rule& rule, dou
                                          const std::vector<double>& reach, std::vector<const Separable*>& functions) {
   std::vector<SeparablePtr> rules;
   const auto exact = rule.exact ? rule.exact->separable() : nullptr;
+  const double largest_f = exact ? 0 : largest_value(rule.function, 2 * largest);
   for (const double r : reach) {
     size_t step = 0;
     if (!exact && r < largest) {
@@ -35,7 +36,7 @@ std::vector<SeparablePtr> rules_by_reach(const DistanceFunction::Rule& rule, dou
       // It serves all shorter reaches, and no rule has a lower rank.
       if (!rules.empty() && rules.back()->rank <= 1) break;
       const double scale = std::exp2(-0.5 * static_cast<double>(rules.size()));
-      rules.push_back(exact ? exact : chebyshev_separable(rule.function, largest * scale, rule.tolerance));
+      rules.push_back(exact ? exact : chebyshev_separable(rule.function, largest * scale, rule.tolerance, largest_f));
     }
     functions.push_back(rules[std::min(step, rules.size() - 1)].get());
   }

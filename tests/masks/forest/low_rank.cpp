@@ -93,6 +93,32 @@ TEST(ForestLowRank, AFunctionThatIsNotFiniteIsRefused) {
                "DistanceFunction::smooth: f must be finite on [0, 10], got inf at ");
 }
 
+TEST(ForestLowRank, WhatMeetsItsToleranceIsTaken) {
+  // No degree brings these to a small part of their tolerance, but degree 512 brings them inside it.
+  const at::Tensor parent = random_parent(60, 50), weights = real_weights(60, 51);
+  const Forest forest(parent, weights);
+  const at::Tensor distance = all_pairs(parent, weights).distance;
+  struct Case {
+    const char* name;
+    F::Function f;
+    double tolerance;
+  };
+  for (const Case& c : {Case{"root", [](double d) { return std::sqrt(d); }, 1e-3},
+                        Case{"kink", [](double d) { return std::abs(d - 3); }, 1e-2},
+                        Case{"near the precision", [](double d) { return 1 / (1 + d); }, 1e-14}}) {
+    const at::Tensor m = tree_mask(forest, F::smooth(c.f, c.tolerance))->dense();
+    double error = 0, largest = 0;
+    for (int64_t i = 0; i < distance.size(0); ++i) {
+      for (int64_t j = 0; j < distance.size(0); ++j) {
+        const double exact = c.f(distance[i][j].item<double>());
+        error = std::max(error, std::abs(m[i][j].item<double>() - exact));
+        largest = std::max(largest, std::abs(exact));
+      }
+    }
+    EXPECT_LE(error, c.tolerance * largest + 1e-13) << c.name;
+  }
+}
+
 TEST(ForestLowRank, ZeroLengthsAndEmptyForests) {
   at::Tensor weights = at::zeros({50}, at::kDouble);
   weights[49] = 0.25;
