@@ -4,6 +4,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "core/progress_report.h"
 #include "theory/suggest_target.h"
 #include "topomask/coefficients.h"
 #include "topomask/power_series.h"
@@ -54,16 +55,39 @@ double head_entries(const Graph& graph, int64_t hops) {
   return paths.mean().item<double>();
 }
 
+/// One way to sample the mask: an estimator after some exact hops.
+struct Attempt {
+  Estimator estimator;
+  int64_t exact_hops;
+};
+
+constexpr double kHaltingProbabilities[] = {0.5, 0.35, 0.2, 0.1};
+constexpr size_t kRefined = 2;  // of the candidates of an attempt
+
+/// Counts the masks that are made, which is where the time goes.
+class TrialCount {
+ public:
+  explicit TrialCount(const std::vector<Attempt>& attempts) {
+    for (const Attempt& attempt : attempts) {
+      total_ += std::ssize(couplings(attempt.exact_hops)) * std::ssize(kHaltingProbabilities) + kRefined;
+    }
+  }
+  void next() { report_progress("suggest", std::min(++done_, total_), total_); }
+
+ private:
+  int64_t done_ = 0, total_ = 0;
+};
+
 /// Every coupling and halting probability at a few walkers; the number each needs by the 1/n law, cheapest first.
-std::vector<Candidate> candidates(const SuggestTarget& target, double tolerance, Estimator estimator,
-                                  int64_t exact_hops) {
+std::vector<Candidate> candidates(const SuggestTarget& target, double tolerance, Attempt attempt, TrialCount& trials) {
+  const auto [estimator, exact_hops] = attempt;
   constexpr int64_t kTrial = 8;
   const int64_t hops = target.hops(estimator, tolerance / 4);
   std::vector<Candidate> all;
   if (!target.has_estimator(estimator) || (exact_hops > 0 && exact_hops >= hops)) return all;
   const SuggestOptions& options = target.options();
   for (const Coupling coupling : couplings(exact_hops)) {
-    for (const double halting : {0.5, 0.35, 0.2, 0.1}) {
+    for (const double halting : kHaltingProbabilities) {
       Candidate candidate{.estimator = estimator};
       candidate.walks = {.halting_probability = halting,
                          .max_hops = hops,
@@ -74,6 +98,7 @@ std::vector<Candidate> candidates(const SuggestTarget& target, double tolerance,
                          .seed = options.seed};
       set_walkers(candidate, kTrial);
       candidate.error = target.error(*target.sampled(estimator, candidate.walks));
+      trials.next();
       const double ratio = candidate.error / tolerance;
       candidate.walkers = static_cast<double>(kTrial) * ratio * ratio;
       if (candidate.walkers <= 2.0 * static_cast<double>(options.max_walkers)) all.push_back(candidate);
@@ -102,16 +127,15 @@ std::optional<Candidate> refine(const SuggestTarget& target, Candidate candidate
 }
 
 /// The fastest of the best few candidates of one kind becomes the suggestion's walks where it beats them.
-void try_walks(const SuggestTarget& target, double tolerance, Estimator estimator, int64_t exact_hops,
-               Suggestion& result) {
-  constexpr size_t kTried = 2;
-  const auto all = candidates(target, tolerance, estimator, exact_hops);
-  for (size_t i = 0; i < all.size() && i < kTried; ++i) {
+void try_walks(const SuggestTarget& target, double tolerance, Attempt attempt, TrialCount& trials, Suggestion& result) {
+  const auto all = candidates(target, tolerance, attempt, trials);
+  for (size_t i = 0; i < all.size() && i < kRefined; ++i) {
     const auto found = refine(target, all[i], tolerance);
+    trials.next();
     if (!found) continue;
-    const double seconds = target.seconds(*target.sampled(estimator, found->walks));
+    const double seconds = target.seconds(*target.sampled(attempt.estimator, found->walks));
     if (result.walks && seconds >= result.sampled.seconds) continue;
-    result.estimator = estimator;
+    result.estimator = attempt.estimator;
     result.walks = found->walks;
     result.sampled = {found->error, seconds};
   }
@@ -150,10 +174,12 @@ Suggestion suggest_for(const SuggestTarget& target, double tolerance) {
   Suggestion result{.tolerance = tolerance, .terms = target.exact_terms(tolerance)};
   const at::Tensor enough = target.alpha().narrow(0, 0, result.terms);
   result.exact = {target.error(enough), target.seconds(*power_series_mask(target.graph(), enough))};
-  try_walks(target, tolerance, Estimator::symmetric, 0, result);
+  std::vector<Attempt> attempts{{Estimator::symmetric, 0}};
   for (int64_t head = 0; head <= 2 && head_entries(target.graph(), head) <= kLargestHead; ++head) {
-    try_walks(target, tolerance, Estimator::one_sided, head, result);
+    attempts.push_back({Estimator::one_sided, head});
   }
+  TrialCount trials(attempts);
+  for (const Attempt& attempt : attempts) try_walks(target, tolerance, attempt, trials, result);
   result.use_exact = !result.walks || result.exact.seconds <= result.sampled.seconds;
   result.reason = reason_for(result, target.options());
   return result;

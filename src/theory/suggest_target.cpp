@@ -115,8 +115,7 @@ void check_suggest_arguments(const char* op, const char* name, const Graph& grap
               op, ": ", name, " must be ", graph.weights().scalar_type(),
               " [K] as the graph's weights are, K >= 1, got ", describe(coefficients));
   check_finite(op, name, coefficients);
-  TORCH_CHECK(tolerance > 0, op, ": tolerance must be > 0, got ", tolerance);
-  check_finite(op, "tolerance", tolerance);
+  TORCH_CHECK(tolerance > 0 && tolerance < 1, op, ": tolerance must be in (0, 1), got ", tolerance);
   TORCH_CHECK(options.nodes >= 1, op, ": nodes must be >= 1, got ", options.nodes);
   TORCH_CHECK(options.max_walkers >= 4, op, ": max_walkers must be >= 4, got ", options.max_walkers);
   TORCH_CHECK(options.max_walkers <= std::numeric_limits<int32_t>::max(), op,

@@ -97,7 +97,8 @@ TEST(Suggest, SaysWhatIsWrong) {
   EXPECT_ERROR(suggest(graph, at::ones({2}, at::kDouble), 0.1),
                "suggest: f must be Float [K] as the graph's weights are, K >= 1, got Double[2]");
   EXPECT_ERROR(suggest(graph, at::ones({0}), 0.1), "K >= 1, got Float[0]");
-  EXPECT_ERROR(suggest(graph, at::ones({2}), 0), "suggest: tolerance must be > 0, got 0");
+  EXPECT_ERROR(suggest(graph, at::ones({2}), 0), "suggest: tolerance must be in (0, 1), got 0");
+  EXPECT_ERROR(suggest(graph, at::ones({2}), 2), "suggest: tolerance must be in (0, 1), got 2");
   EXPECT_ERROR(suggest(graph, at::ones({2}), 0.1, {.nodes = 0}), "suggest: nodes must be >= 1, got 0");
   EXPECT_ERROR(suggest(graph, at::ones({2}), 0.1, {.max_walkers = 2}), "suggest: max_walkers must be >= 4, got 2");
 }
@@ -153,7 +154,7 @@ TEST(AutoMask, SaysWhatIsWrong) {
   const Graph graph = Graph::path(3);
   EXPECT_ERROR(auto_mask(graph, at::ones({2, 2}), 0.1),
                "auto_mask: alpha must be Float [K] as the graph's weights are, K >= 1, got Float[2, 2]");
-  EXPECT_ERROR(auto_mask(graph, at::ones({2}), -1), "auto_mask: tolerance must be > 0, got -1");
+  EXPECT_ERROR(auto_mask(graph, at::ones({2}), -1), "auto_mask: tolerance must be in (0, 1), got -1");
   EXPECT_ERROR(auto_mask(graph, at::ones({2}), 0.1, {.nodes = 0}), "auto_mask: nodes must be >= 1, got 0");
 }
 
