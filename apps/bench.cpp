@@ -3,6 +3,8 @@
 #include <chrono>
 #include <functional>
 
+#include "activity.h"
+#include "argument_checks.h"
 #include "command.h"
 #include "mask_arguments.h"
 #include "output.h"
@@ -60,9 +62,28 @@ std::vector<Timed> torch_baselines(const at::Tensor& q, const at::Tensor& k, con
   return baselines;
 }
 
+/// What the slowest route will take, where that is long.
+void announce_timings(size_t rows, const Plan& plan, int64_t repetitions) {
+  constexpr double kLong = 2;
+  double seconds = 0;
+  for (const RouteEstimate& estimate : plan.estimates) {
+    if (estimate.available) seconds = std::max(seconds, estimate.seconds);
+  }
+  if (seconds * static_cast<double>(repetitions + 1) < kLong) return;
+  char text[96];
+  std::snprintf(text, sizeof(text), "%zu things to time; the slowest route of topomask takes about %.2g s a call", rows,
+                seconds);
+  announce("bench", text);
+}
+
 int run(const BenchCommand& arguments, bool json) {
   const at::NoGradGuard no_grad;
   const NamedGraph graph = arguments.graph.make();
+  if (arguments.mask.makes_walks()) {
+    announce_walks("bench", graph.graph.num_nodes(), arguments.mask.walks().make());
+  }
+  Activity activity("bench");
+  activity.stage("making the mask");
   const NamedMask named = arguments.mask.make(graph);
   const double budget = arguments.budget_gib * (int64_t{1} << 30);
   const auto random = [&] { return at::rand({arguments.heads, named.mask->size(), arguments.dimension}) + 0.1; };
@@ -78,14 +99,19 @@ int run(const BenchCommand& arguments, bool json) {
     rows.push_back({std::string("topomask, ") + to_string(estimate.route) + chosen,
                     [&q, &k, &v, &named, options] { return attention(q, k, v, named.mask, options); }});
   }
+  activity.stage("preparing what torch needs");
   for (Timed& baseline : torch_baselines(q, k, v, *named.mask, budget)) rows.push_back(std::move(baseline));
   Json table = Json::array();
   double best = 0;
+  announce_timings(rows.size(), plan, arguments.repetitions);
   for (const Timed& row : rows) {
+    activity.stage("timing " + row.name + " (" + std::to_string(table.size() + 1) + " of " +
+                   std::to_string(rows.size()) + ")");
     const double ms = median_ms(row.call, arguments.repetitions);
     if (row.name.ends_with("(chosen)")) best = ms;
     table.push_back({{"what", row.name}, {"milliseconds", ms}});
   }
+  activity.finish();
   for (Json& row : table) row["against_chosen"] = row["milliseconds"].get<double>() / best;
   print({{"mask", named.mask->name()},
          {"nodes", named.mask->size()},
@@ -107,12 +133,16 @@ void add_bench(CLI::App& app, Context& context) {
                                   [arguments, &context] { return run(*arguments, context.json); });
   arguments->graph.add_to(*command);
   arguments->mask.add_to(*command, "series");
-  command->add_option("--heads", arguments->heads, "heads")->capture_default_str()->check(CLI::PositiveNumber);
-  command->add_option("--dimension", arguments->dimension, "m = d")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--heads", arguments->heads, "heads")->capture_default_str()->check(whole_number(1, 1 << 20));
+  command->add_option("--dimension", arguments->dimension, "m = d")
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 20));
   command->add_option("--repetitions", arguments->repetitions, "timings to take the median of")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->add_option("--budget", arguments->budget_gib, "GiB; what needs more is left out")->capture_default_str();
+      ->check(whole_number(1, 1 << 20));
+  command->add_option("--budget", arguments->budget_gib, "GiB; what needs more is left out")
+      ->capture_default_str()
+      ->check(positive_number());
 }
 
 }  // namespace topomask::apps

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "argument_checks.h"
 #include "command.h"
 #include "mask_arguments.h"
 #include "output.h"
@@ -54,13 +55,13 @@ void add_explain(CLI::App& app, Context& context) {
   Workload& workload = arguments->workload;
   command->add_option("--slices", workload.slices, "batch times heads")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, 1 << 30));
   command->add_option("--features", workload.features, "m, features of a query")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, 1 << 30));
   command->add_option("--value-dim", workload.value_dim, "d, dimensions of a value")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, 1 << 30));
 }
 
 }  // namespace topomask::apps

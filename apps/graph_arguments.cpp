@@ -3,27 +3,20 @@
 #include <ATen/ATen.h>
 
 #include <charconv>
-#include <functional>
+#include <limits>
 #include <map>
 
+#include "argument_checks.h"
 #include "command.h"
 #include "topomask/graph_io.h"
 
 namespace topomask::apps {
 namespace {
 
-template <class Number>
-Number parse(const std::string& text, const std::string& source) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw UsageError("'" + text + "' in the graph '" + source + "' is not a number");
-  }
-  return number;
-}
+using Parts = std::vector<std::string>;  // what stands between colons, the builder's name first
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
+Parts split_at(const std::string& text, char at) {
+  Parts parts;
   size_t start = 0;
   for (size_t end = 0; (end = text.find(at, start)) != std::string::npos; start = end + 1) {
     parts.push_back(text.substr(start, end - start));
@@ -32,48 +25,136 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-using Parts = std::vector<std::string>;  // what stands between colons, the builder's name first
-
-NamedGraph grid(const Parts& parts, const std::string& source, bool wrap) {
-  std::vector<int64_t> dims;
-  for (const std::string& size : split(parts.at(1), 'x')) dims.push_back(parse<int64_t>(size, source));
-  return {Graph::grid(dims, wrap), dims};
+[[noreturn]] void refuse_graph(const std::string& source, const std::string& why) {
+  throw UsageError("the graph '" + source + "': " + why);
 }
+
+template <class Number>
+Number parse(const std::string& text, const std::string& source) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc::result_out_of_range) refuse_graph(source, "'" + text + "' is too large a number");
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    refuse_graph(source, "'" + text + "' is not a " + (std::is_integral_v<Number> ? "whole " : "") + "number");
+  }
+  return number;
+}
+
+int64_t parse_size(const std::string& text, const std::string& source, int64_t most) {
+  const auto size = parse<int64_t>(text, source);
+  if (size < 1 || size > most) {
+    refuse_graph(source, "a size must be from 1 to " + std::to_string(most) + ", got " + text);
+  }
+  return size;
+}
+
+constexpr int64_t kMostNodes = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostComplete = 40000;  // nodes, whose 1.6·10⁹ entries take some 13 GB
+constexpr int64_t kMostDimensions = 26;   // of a hypercube, whose 1.7·10⁹ entries take as much
 
 Graph binary_tree(int64_t nodes) {
   at::Tensor parent = at::arange(-1, nodes - 1).div(2, "floor").to(at::kLong);
   return Graph::forest(parent);  // the root's −1/2 rounds to −1
 }
 
-NamedGraph build(const Parts& parts, const std::string& source) {
-  const std::string& name = parts[0];
-  const auto number = [&](size_t place) { return parse<int64_t>(parts.at(place), source); };
-  if (name == "grid" || name == "torus") return grid(parts, source, name == "torus");
-  if (name == "path") return {Graph::path(number(1)), {number(1)}};
-  if (name == "cycle") return {Graph::cycle(number(1)), {number(1)}};
-  if (name == "complete") return {Graph::complete(number(1)), {}};
-  if (name == "star") return {Graph::star(number(1)), {}};
-  if (name == "hypercube") return {Graph::hypercube(number(1)), {}};
-  if (name == "tree") return {binary_tree(number(1)), {}};
-  if (name == "random") {
-    const auto seed = parts.size() > 3 ? parse<uint64_t>(parts[3], source) : 0;
-    return {Graph::erdos_renyi(number(1), parse<double>(parts.at(2), source), seed), {}};
+NamedGraph make_grid(const Parts& parts, const std::string& source) {
+  std::vector<int64_t> dims;
+  double nodes = 1;
+  for (const std::string& size : split_at(parts[1], 'x')) {
+    dims.push_back(parse_size(size, source, kMostNodes));
+    nodes *= static_cast<double>(dims.back());
   }
-  throw UsageError("unknown graph builder '" + name + "' in '" + source +
-                   "'; there are grid, torus, path, cycle, complete, star, hypercube, tree and random");
+  if (nodes > static_cast<double>(kMostNodes)) {
+    refuse_graph(source, "there may be at most " + std::to_string(kMostNodes) + " nodes");
+  }
+  return {Graph::grid(dims, parts[0] == "torus"), dims};
+}
+
+NamedGraph make_random(const Parts& parts, const std::string& source) {
+  const int64_t nodes = parse_size(parts[1], source, kMostNodes);
+  const auto probability = parse<double>(parts[2], source);
+  if (!(probability >= 0 && probability <= 1)) {
+    refuse_graph(source, "the probability of an edge must be in [0, 1], got " + parts[2]);
+  }
+  return {Graph::erdos_renyi(nodes, probability, parts.size() > 3 ? parse<uint64_t>(parts[3], source) : 0), {}};
+}
+
+/// A family of graphs that are built on the spot.
+struct Builder {
+  const char* usage;
+  size_t least, most;  ///< parts, its name included
+  NamedGraph (*make)(const Parts& parts, const std::string& source);
+};
+
+const std::map<std::string, Builder>& builders() {
+  static const std::map<std::string, Builder> builders{
+      {"grid", {"grid:28x28", 2, 2, make_grid}},
+      {"torus", {"torus:28x28", 2, 2, make_grid}},
+      {"path",
+       {"path:100", 2, 2,
+        [](const Parts& parts, const std::string& source) {
+          const int64_t size = parse_size(parts[1], source, kMostNodes);
+          return NamedGraph{Graph::path(size), {size}};
+        }}},
+      {"cycle",
+       {"cycle:100", 2, 2,
+        [](const Parts& parts, const std::string& source) {
+          const int64_t size = parse_size(parts[1], source, kMostNodes);
+          return NamedGraph{Graph::cycle(size), {size}};
+        }}},
+      {"complete",
+       {"complete:9", 2, 2,
+        [](const Parts& parts, const std::string& source) {
+          return NamedGraph{Graph::complete(parse_size(parts[1], source, kMostComplete)), {}};
+        }}},
+      {"star",
+       {"star:9", 2, 2,
+        [](const Parts& parts, const std::string& source) {
+          return NamedGraph{Graph::star(parse_size(parts[1], source, kMostNodes)), {}};
+        }}},
+      {"hypercube",
+       {"hypercube:10", 2, 2,
+        [](const Parts& parts, const std::string& source) {
+          return NamedGraph{Graph::hypercube(parse_size(parts[1], source, kMostDimensions)), {}};
+        }}},
+      {"tree",
+       {"tree:1023", 2, 2,
+        [](const Parts& parts, const std::string& source) {
+          return NamedGraph{binary_tree(parse_size(parts[1], source, kMostNodes)), {}};
+        }}},
+      {"random", {"random:1000:0.01 or random:1000:0.01:SEED", 3, 4, make_random}},
+  };
+  return builders;
+}
+
+NamedGraph build_graph(const Parts& parts, const std::string& source) {
+  const auto found = builders().find(parts[0]);
+  if (found == builders().end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, builder] : builders()) names.push_back(name);
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    refuse_graph(source,
+                 "unknown graph builder '" + parts[0] + "'" + hint(parts[0], names) + " (there are " + all + ")");
+  }
+  const Builder& builder = found->second;
+  if (parts.size() < builder.least) refuse_graph(source, std::string("it lacks a size; one would be ") + builder.usage);
+  if (parts.size() > builder.most) {
+    refuse_graph(source, "nothing may follow '" + parts[builder.most - 1] + "'; one would be " + builder.usage);
+  }
+  try {
+    return builder.make(parts, source);
+  } catch (const c10::Error& error) {  // a size that the builder itself refuses
+    refuse_graph(source, error.what_without_backtrace());
+  }
 }
 
 }  // namespace
 
 NamedGraph named_graph(const std::string& source, bool directed) {
   const bool builder = source.find(':') != std::string::npos && source.find('/') == std::string::npos;
-  if (!builder) return {read_graph(source, {.directed = directed}), {}};
-  const Parts parts = split(source, ':');
-  try {
-    return build(parts, source);
-  } catch (const std::out_of_range&) {
-    throw UsageError("the graph '" + source + "' lacks a size; one would be grid:28x28, path:100 or random:1000:0.01");
-  }
+  if (builder || builders().contains(source)) return build_graph(split_at(source, ':'), source);
+  return {read_graph(source, {.directed = directed}), {}};
 }
 
 void GraphArguments::add_to(CLI::App& command) {
@@ -82,7 +163,9 @@ void GraphArguments::add_to(CLI::App& command) {
                   "a file (.txt .edges .el .graph .metis .mtx .npz, text also .gz), or grid:28x28, torus:28x28, "
                   "path:100, cycle:100, complete:9, star:9, hypercube:10, tree:1023, random:NODES:PROBABILITY[:SEED]")
       ->required();
-  command.add_option("--scale", scale_, "s of the edge weights s/sqrt(d_i d_j)")->capture_default_str();
+  command.add_option("--scale", scale_, "s of the edge weights s/sqrt(d_i d_j)")
+      ->capture_default_str()
+      ->check(finite_number());
   command.add_flag("--weights", own_weights_, "keep the weights of the file");
   command.add_flag("--directed", directed_, "the file's edges have a direction (SNAP, npz)");
 }

@@ -20,6 +20,7 @@ struct NamedGraph {
 class GraphArguments {
  public:
   void add_to(CLI::App& command);
+  const std::string& source() const { return source_; }
   NamedGraph make() const;  ///< weights s/√(d_i d_j), unless --weights keeps those of the file
 
  private:

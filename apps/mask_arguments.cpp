@@ -2,11 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <map>
-#include <sstream>
+#include <set>
 
+#include "activity.h"
+#include "argument_checks.h"
 #include "command.h"
-#include "core/nearest_name.h"
+#include "output.h"
 #include "topomask/topomask.h"
 
 namespace topomask::apps {
@@ -17,20 +20,35 @@ const std::map<std::string, Coupling> kCouplings{{"independent", Coupling::indep
                                                  {"repelling", Coupling::repelling},
                                                  {"antithetic_repelling", Coupling::antithetic_repelling}};
 
+double parse_coefficient(const std::string& text) {
+  double number = 0;
+  if (!parse_number(text, number)) throw UsageError("--f: '" + text + "' is not a finite number");
+  return number;
+}
+
 std::vector<double> parse_numbers(const std::string& text) {
   std::vector<double> numbers;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    try {
-      size_t used = 0;
-      numbers.push_back(std::stod(part, &used));
-      if (used != part.size()) throw std::invalid_argument(part);
-    } catch (const std::logic_error&) {
-      throw UsageError("--f: '" + part + "' is not a number");
-    }
+  size_t start = 0;
+  for (size_t end = 0; (end = text.find(',', start)) != std::string::npos; start = end + 1) {
+    numbers.push_back(parse_coefficient(text.substr(start, end - start)));
   }
+  numbers.push_back(parse_coefficient(text.substr(start)));
   return numbers;
 }
+
+/// A named function of one number.
+struct Series {
+  const char* argument;
+  at::Tensor (*make)(int64_t terms, double number);
+};
+
+const std::map<std::string, Series> kSeries{
+    {"geometric",
+     {"RATIO",
+      [](int64_t terms, double ratio) { return at::pow(at::full({}, ratio, at::kDouble), at::arange(terms)); }}},
+    {"diffusion", {"TIME", [](int64_t terms, double time) { return diffusion_coefficients(terms, time); }}},
+    {"regularised",
+     {"POWER", [](int64_t terms, double power) { return regularised_laplacian_coefficients(terms, power); }}}};
 
 /// What a kind is made from.
 struct Ingredients {
@@ -123,6 +141,18 @@ const std::map<std::string, Maker> kKinds{
      }},
 };
 
+constexpr int64_t kMostHops = 32767;  // hops are int16
+
+/// Kinds that f is a function of walks' hops in.
+bool walks_on(const std::string& kind) {
+  static const std::set<std::string> kinds{"grf", "asymmetric_grf", "ad_hoc"};
+  return kinds.contains(kind);
+}
+
+int64_t longest_walk(const WalkOptions& walks) {
+  return walks.fixed_hops.value_or(walks.max_hops);
+}
+
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;
   for (const auto& [name, maker] : kKinds) names.push_back(name);
@@ -132,16 +162,22 @@ std::vector<std::string> kind_names() {
 }  // namespace
 
 void WalkArguments::add_to(CLI::App& command) {
-  command.add_option("--walkers", walkers_, "random walks from every node")->capture_default_str();
+  command.add_option("--walkers", walkers_, "random walks from every node")
+      ->capture_default_str()
+      ->check(whole_number(1, std::numeric_limits<int32_t>::max()));
   command
       .add_option("--halting-probability", halting_probability_, "a walk halts before each hop with this probability")
-      ->capture_default_str();
-  command.add_option("--max-hops", max_hops_, "no walk is longer")->capture_default_str();
-  command.add_option("--fixed-hops", fixed_hops_, "every walk makes exactly so many hops");
+      ->capture_default_str()
+      ->check(between_zero_and_one());
+  command.add_option("--max-hops", max_hops_, "no walk is longer")
+      ->capture_default_str()
+      ->check(whole_number(0, kMostHops));
+  command.add_option("--fixed-hops", fixed_hops_, "every walk makes exactly so many hops")
+      ->check(whole_number(0, kMostHops));
   command.add_option("--coupling", coupling_, "independent, antithetic, repelling or antithetic_repelling")
       ->capture_default_str()
       ->check(CLI::IsMember({"independent", "antithetic", "repelling", "antithetic_repelling"}));
-  command.add_option("--seed", seed_, "of the walks")->capture_default_str();
+  command.add_option("--seed", seed_, "of the walks")->capture_default_str()->check(whole_number(0));
 }
 
 WalkOptions WalkArguments::make() const {
@@ -154,24 +190,74 @@ WalkOptions WalkArguments::make() const {
   return options;
 }
 
+void WalkArguments::set_defaults(int64_t walkers, double halting_probability) {
+  walkers_ = walkers;
+  halting_probability_ = halting_probability;
+}
+
+std::string WalkArguments::description() const {
+  std::string text = std::to_string(walkers_) + (walkers_ == 1 ? " walker" : " walkers");
+  text +=
+      fixed_hops_ >= 0 ? " of " + std::to_string(fixed_hops_) + " hops" : ", p_halt " + as_cell(halting_probability_);
+  return text + (coupling_ == "independent" ? "" : ", " + coupling_) + ", seed " + std::to_string(seed_);
+}
+
+void announce_walks(const std::string& command, int64_t nodes, const WalkOptions& walks) {
+  constexpr double kMuch = 2e8, kMuchMemory = 1 << 30, kBytes = 26;  // of a triple and its entry
+  double visits = 1, alive = 1;
+  for (int64_t hop = 0; hop < longest_walk(walks); ++hop) {
+    visits += alive *= walks.fixed_hops ? 1 : 1 - walks.halting_probability;
+  }
+  const auto n = static_cast<double>(nodes);
+  visits *= n * static_cast<double>(walks.walkers);
+  const double bytes = kBytes * std::min(visits, n * n * static_cast<double>(longest_walk(walks) + 1));
+  if (visits < kMuch && bytes < kMuchMemory) return;
+  char steps[32];
+  std::snprintf(steps, sizeof(steps), "%.2g", visits);
+  announce(command, std::string("about ") + steps + " steps of walks, and up to " + as_bytes(bytes) +
+                        " for their table (" + as_bytes(free_memory()) + " are free)");
+}
+
 void FunctionArguments::add_to(CLI::App& command) {
   command
       .add_option("--f", function_,
                   "function of hops: 1,0.5,0.25, or geometric:RATIO, diffusion:TIME, regularised:POWER, with --terms")
       ->capture_default_str();
-  command.add_option("--terms", terms_, "terms of f")->capture_default_str()->check(CLI::Range(1, 10000));
+  command.add_option("--terms", terms_, "terms of f")->capture_default_str()->check(whole_number(1, 10000));
+}
+
+std::string FunctionArguments::description() const {
+  return function_ + (function_.find(':') == std::string::npos ? "" : ", " + std::to_string(terms_) + " terms");
 }
 
 at::Tensor FunctionArguments::make() const {
+  const at::Tensor f = coefficients();
+  // Masks are made in float32.
+  if (!f.to(at::kFloat).isfinite().all().item<bool>()) {
+    throw UsageError("--f: '" + function_ + "' with --terms " + std::to_string(terms_) +
+                     " has coefficients beyond the range of float32");
+  }
+  return f;
+}
+
+at::Tensor FunctionArguments::coefficients() const {
   const size_t colon = function_.find(':');
   const std::string name = function_.substr(0, colon);
-  if (colon == std::string::npos) return at::tensor(parse_numbers(function_), at::kDouble);
-  const std::vector<double> numbers = parse_numbers(function_.substr(colon + 1));
-  const double number = numbers.empty() ? 1 : numbers[0];
-  if (name == "geometric") return at::pow(at::full({}, number, at::kDouble), at::arange(terms_));
-  if (name == "diffusion") return diffusion_coefficients(terms_, number);
-  if (name == "regularised") return regularised_laplacian_coefficients(terms_, number);
-  throw UsageError("--f: unknown function '" + name + "'; there are geometric, diffusion and regularised");
+  const auto series = kSeries.find(name);
+  if (colon == std::string::npos && series == kSeries.end()) return at::tensor(parse_numbers(function_), at::kDouble);
+  if (series == kSeries.end()) {
+    throw UsageError("--f: unknown function '" + name + "'" + hint(name, {"geometric", "diffusion", "regularised"}) +
+                     " (there are geometric, diffusion and regularised)");
+  }
+  if (colon == std::string::npos || colon + 1 == function_.size()) {
+    throw UsageError("--f: " + name + " wants a number, as in --f " + name + ":" + series->second.argument + ", got '" +
+                     function_ + "'");
+  }
+  try {
+    return series->second.make(terms_, parse_coefficient(function_.substr(colon + 1)));
+  } catch (const c10::Error& error) {
+    throw UsageError("--f: " + function_ + ": " + error.what_without_backtrace());
+  }
 }
 
 void MaskArguments::add_to(CLI::App& command, const std::string& default_kind) {
@@ -182,19 +268,38 @@ void MaskArguments::add_to(CLI::App& command, const std::string& default_kind) {
   command.add_option("--diagonal", diagonal_, "of grf: shared, or debiased")
       ->capture_default_str()
       ->check(CLI::IsMember({"shared", "debiased"}));
-  command.add_option("--time", time_, "of diffusion")->capture_default_str();
+  command.add_option("--time", time_, "of diffusion")->capture_default_str()->check(finite_number(">= 0", [](double t) {
+    return t >= 0;
+  }));
   function_.add_to(command);
   walks_.add_to(command);
+}
+
+bool MaskArguments::makes_walks() const {
+  return walks_on(kind_) || kind_ == "node_kernel";
+}
+
+std::string MaskArguments::description() const {
+  static const std::set<std::string> without_function{"none",        "causal",    "neighbours",
+                                                      "node_kernel", "diffusion", "centrality"};
+  std::string text = kind_ == "diffusion" ? "time " + as_cell(time_) : "";
+  if (!without_function.contains(kind_)) text = "f " + function_.description();
+  if (makes_walks()) text += (text.empty() ? "" : "; ") + walks_.description();
+  return text;
 }
 
 NamedMask MaskArguments::make(const NamedGraph& graph) const {
   const auto maker = kKinds.find(kind_);
   if (maker == kKinds.end()) {
-    const auto nearest = nearest_name(kind_, kind_names());
-    throw UsageError("--kind: unknown kind '" + kind_ + "'" + (nearest ? "; did you mean " + *nearest + "?" : ""));
+    throw UsageError("--kind: unknown kind '" + kind_ + "'" + hint(kind_, kind_names()));
   }
   WalkOptions walks = walks_.make();
   at::Tensor f = as_float(function_.make());
+  if (walks_on(kind_) && f.size(0) > longest_walk(walks) + 1) {
+    throw UsageError("--f has " + std::to_string(f.size(0)) + " terms, and walks of at most " +
+                     std::to_string(longest_walk(walks)) + " hops (--max-hops, --fixed-hops) reach " +
+                     std::to_string(longest_walk(walks) + 1) + " of them");
+  }
   NamedMask made = maker->second({graph, f, walks, time_, diagonal_ == "debiased"});
   made.kind = kind_;
   return made;

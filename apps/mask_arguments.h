@@ -16,6 +16,8 @@ class WalkArguments {
  public:
   void add_to(CLI::App& command);
   WalkOptions make() const;
+  void set_defaults(int64_t walkers, double halting_probability);  ///< before add_to
+  std::string description() const;                                 ///< "4 walkers, p_halt 0.5, seed 0"
 
  private:
   int64_t walkers_ = 4, max_hops_ = 100, fixed_hops_ = -1;
@@ -24,13 +26,19 @@ class WalkArguments {
   uint64_t seed_ = 0;
 };
 
+/// Says on stderr what walks will cost, where it is much: steps, and the memory of their table at most.
+void announce_walks(const std::string& command, int64_t nodes, const WalkOptions& walks);
+
 /// `--f`: 1,0.5,0.25, or geometric:RATIO, diffusion:TIME, regularised, each with `--terms`.
 class FunctionArguments {
  public:
   void add_to(CLI::App& command);
-  at::Tensor make() const;  ///< float64 [K]
+  at::Tensor make() const;          ///< float64 [K]
+  std::string description() const;  ///< "geometric:0.5, 8 terms"
 
  private:
+  at::Tensor coefficients() const;
+
   std::string function_ = "geometric:0.5";
   int64_t terms_ = 8;
 };
@@ -47,6 +55,11 @@ class MaskArguments {
  public:
   void add_to(CLI::App& command, const std::string& default_kind);
   NamedMask make(const NamedGraph& graph) const;
+  WalkArguments& walks() { return walks_; }
+  const std::string& kind() const { return kind_; }
+  const WalkArguments& walks() const { return walks_; }
+  bool makes_walks() const;         ///< whether the kind is one of random walks
+  std::string description() const;  ///< what the mask is made of: "f geometric:0.5, 8 terms; 4 walkers, …"
 
  private:
   std::string kind_, diagonal_ = "shared";

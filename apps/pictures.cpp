@@ -18,15 +18,15 @@ at::Tensor mask_rows(const Mask& mask, const at::Tensor& nodes) {
   return rows.dim() == 2 ? rows.unsqueeze(0) : rows;
 }
 
-at::Tensor four_decades(const at::Tensor& values) {
-  const double largest = values.numel() > 0 ? values.max().item<double>() : 0;
-  if (!(largest > 0)) return at::zeros_like(values);
-  return (1 + (values / largest).clamp_min(1e-4).log10() / 4) * (values > 0);
-}
-
 at::Tensor over_grid(const at::Tensor& row, const std::vector<int64_t>& dims) {
   const int64_t cols = dims.empty() ? row.numel() : dims.back();
   return row.reshape({-1, std::max<int64_t>(cols, 1)});
+}
+
+std::string node_name(int64_t node, const std::vector<int64_t>& dims) {
+  const std::string name = "node " + std::to_string(node);
+  if (dims.size() != 2) return name;
+  return name + ", row " + std::to_string(node / dims[1]) + ", column " + std::to_string(node % dims[1]);
 }
 
 std::vector<int64_t> telling_nodes(int64_t nodes, const std::vector<int64_t>& dims) {

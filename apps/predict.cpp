@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <iostream>
 
+#include "argument_checks.h"
 #include "attention_picture.h"
 #include "command.h"
 #include "config_arguments.h"
+#include "figure.h"
 #include "output.h"
 #include "run_folder.h"
 #include "topomask/data/image.h"
@@ -46,16 +48,21 @@ std::vector<std::string> class_names(const RunConfig& config) {
 }
 
 /// A row of panels for each image: itself, then what each layer looked at.
-void draw(ViT& model, const std::vector<at::Tensor>& images, const at::Tensor& prepared, const std::string& path) {
+void draw(ViT& model, const std::string& variant, const std::vector<at::Tensor>& images, const at::Tensor& prepared,
+          const std::vector<std::string>& guesses, const std::string& path) {
   const at::Tensor maps = attention_maps(model, prepared);
-  std::vector<at::Tensor> shown;
+  std::vector<Panel> shown;
   for (size_t i = 0; i < images.size(); ++i) {
-    shown.push_back(as_colour(images[i]));
+    shown.push_back({as_colour(images[i]), guesses[i]});
     for (int64_t layer = 0; layer < maps.size(0); ++layer) {
-      shown.push_back(overlay(images[i], maps[layer][static_cast<int64_t>(i)]));
+      shown.push_back({overlay(images[i], maps[layer][static_cast<int64_t>(i)]), "layer " + std::to_string(layer + 1)});
     }
   }
-  write_png(path, panels(shown, maps.size(0) + 1, std::max<int64_t>(1, 160 / images[0].size(1))));
+  write_png(path, draw_figure(shown, {.title = "Where each layer of " + variant + " looked",
+                                      .notes = {"Attention of the token that classifies, mean over heads; each map is",
+                                                "scaled to its own largest value: yellow 1, dark 0."},
+                                      .across = maps.size(0) + 1,
+                                      .zoom = std::max<int64_t>(1, 160 / images[0].size(1))}));
 }
 
 int run(const PredictCommand& arguments, bool json) {
@@ -81,7 +88,11 @@ int run(const PredictCommand& arguments, bool json) {
     }
   }
   if (!arguments.picture.empty()) {
-    draw(*loaded.model, images, prepared, arguments.picture);
+    std::vector<std::string> guesses;
+    for (int64_t i = 0; i < best.size(0); ++i) {
+      guesses.push_back(names.at(static_cast<size_t>(places[i][0].item<int64_t>())));
+    }
+    draw(*loaded.model, model.variant, images, prepared, guesses, arguments.picture);
     std::cerr << "where each layer looked: " << arguments.picture << "\n";
   }
   print(result, json);
@@ -99,7 +110,7 @@ void add_predict(CLI::App& app, Context& context) {
                   [arguments, &context] { return run(*arguments, context.json); });
   command->add_option("run", arguments->run, "folder of a run, or a checkpoint file")->required();
   command->add_option("images", arguments->images, "JPEG or PNG files")->required();
-  command->add_option("--top", arguments->top, "classes to name")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--top", arguments->top, "classes to name")->capture_default_str()->check(whole_number(1));
   command->add_option("--picture", arguments->picture, "PNG of each image and where each layer looked");
   command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_flag("--invert", arguments->invert, "bright becomes dark: for models of bright things on dark ground");

@@ -3,11 +3,25 @@
 #include <filesystem>
 #include <iostream>
 
+#include "command.h"
 #include "train/device.h"
 
 namespace topomask::apps {
+namespace {
+
+at::Device asked_device(const std::string& name) {
+  const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
+                        name.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (name != "cpu" && name != "cuda" && !numbered) {
+    throw UsageError("--device must be cpu, cuda or cuda:N, got '" + name + "'");
+  }
+  return usable_device("--device", name);
+}
+
+}  // namespace
 
 LoadedModel open_run(const std::string& run, const std::string& device) {
+  const at::Device where = asked_device(device);
   const std::filesystem::path path(run);
   TORCH_CHECK(std::filesystem::exists(path), run, ": there is no such run; `topomask train --out ", run, "` makes one");
   const bool folder = std::filesystem::is_directory(path);
@@ -17,13 +31,13 @@ LoadedModel open_run(const std::string& run, const std::string& device) {
       ": the folder has a checkpoint.pt, a pickle of an earlier version, which is no longer read; train it again");
   TORCH_CHECK(std::filesystem::exists(checkpoint), run, ": the folder has no ", kCheckpointName,
               "; has the run made a step?");
-  LoadedModel loaded = load_model(checkpoint, usable_device("--device", device));
+  LoadedModel loaded = load_model(checkpoint, where);
   loaded.model->eval();
   return loaded;
 }
 
 at::Device evaluation_device(const std::string& asked, const RunConfig& config) {
-  if (!asked.empty()) return usable_device("--device", asked);
+  if (!asked.empty()) return asked_device(asked);
   const std::string& trained = config.train.device;
   if (trained != "cpu" && !available(at::Device(trained))) {
     std::cerr << "the run was trained on " << trained << ", which is not available here: evaluating on the CPU\n";

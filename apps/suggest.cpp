@@ -1,5 +1,10 @@
+#include <ATen/ATen.h>
+
+#include <limits>
 #include <sstream>
 
+#include "activity.h"
+#include "argument_checks.h"
 #include "command.h"
 #include "mask_arguments.h"
 #include "output.h"
@@ -14,6 +19,18 @@ struct SuggestCommand {
   double tolerance = 0.1;
   SuggestOptions options;
 };
+
+/// What will be done, where it is much: the exact series on some columns, and some dozens of tables of walks.
+void announce_trials(const Graph& graph, const at::Tensor& f, const SuggestOptions& options) {
+  constexpr double kMuch = 2e10;
+  const auto terms = static_cast<double>(2 * f.size(0) - 1), columns = static_cast<double>(options.nodes);
+  const double work = 2 * terms * static_cast<double>(graph.num_entries()) * columns;
+  if (work < kMuch) return;
+  char text[64];
+  std::snprintf(text, sizeof(text), "about %.2g multiply-adds for the exact rows, then", work);
+  announce("suggest",
+           std::string(text) + " a few dozen tables of walks from " + std::to_string(graph.num_nodes()) + " nodes");
+}
 
 Json choice(const Suggestion::Choice& of) {
   return {{"error", of.error}, {"milliseconds", of.seconds * 1e3}};
@@ -48,9 +65,12 @@ void add_suggest(CLI::App& app, Context& context) {
                   "  topomask suggest random:2000:0.05 --f diffusion:1 --terms 10 --tolerance 0.1 --json",
                   [arguments, &context] {
                     const NamedGraph named = arguments->graph.make();
-                    const Suggestion found =
-                        suggest(named.graph, arguments->function.make().to(named.graph.weights().scalar_type()),
-                                arguments->tolerance, arguments->options);
+                    const at::Tensor f = arguments->function.make().to(named.graph.weights().scalar_type());
+                    announce_trials(named.graph, f, arguments->options);
+                    Activity activity("suggest");
+                    activity.stage("trying walks");
+                    const Suggestion found = suggest(named.graph, f, arguments->tolerance, arguments->options);
+                    activity.finish();
                     std::ostringstream text;
                     text << found;
                     print(context.json ? as_json(found) : Json(text.str()), context.json);
@@ -58,9 +78,15 @@ void add_suggest(CLI::App& app, Context& context) {
                   });
   arguments->graph.add_to(*command);
   arguments->function.add_to(*command);
-  command->add_option("--tolerance", arguments->tolerance, "relative Frobenius error")->capture_default_str();
-  command->add_option("--max-walkers", arguments->options.max_walkers, "try no more")->capture_default_str();
-  command->add_option("--seed", arguments->options.seed, "of the walks that are tried")->capture_default_str();
+  command->add_option("--tolerance", arguments->tolerance, "relative Frobenius error")
+      ->capture_default_str()
+      ->check(between_zero_and_one());
+  command->add_option("--max-walkers", arguments->options.max_walkers, "try no more")
+      ->capture_default_str()
+      ->check(whole_number(4, std::numeric_limits<int32_t>::max()));
+  command->add_option("--seed", arguments->options.seed, "of the walks that are tried")
+      ->capture_default_str()
+      ->check(whole_number(0));
 }
 
 }  // namespace topomask::apps

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "activity.h"
+#include "argument_checks.h"
 #include "command.h"
 #include "mask_arguments.h"
 #include "output.h"
@@ -50,16 +52,24 @@ void add_walks(CLI::App& app, Context& context) {
       "  topomask walks hypercube:10 --coupling repelling --fixed-hops 3 --json",
       [arguments, &context] {
         const NamedGraph named = arguments->graph.make();
+        check_folder_of("walks", "--save", arguments->save);
+        const WalkOptions options = arguments->walks.make();
+        announce_walks("walks", named.graph.num_nodes(), options);
+        Activity activity("walks");
+        activity.stage("sampling walks");
         const auto start = std::chrono::steady_clock::now();
-        const WalkTable table = sample_walks(named.graph, arguments->walks.make());
+        const WalkTable table = sample_walks(named.graph, options);
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        activity.stage("counting");
         Json result = describe_table(table);
         result["seconds"] = seconds;
         result["walks_per_second"] = static_cast<double>(table.nodes() * table.walkers()) / std::max(seconds, 1e-9);
         if (!arguments->save.empty()) {
+          activity.stage("writing " + arguments->save);
           save_walks(table, arguments->save);
           result["file"] = arguments->save;
         }
+        activity.finish();
         print(result, context.json);
         return 0;
       });

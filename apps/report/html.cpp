@@ -10,10 +10,10 @@ namespace {
 
 constexpr const char* kStyle = R"(
 :root { color-scheme: light dark;
-  --back: #fdfdfc; --fore: #1d2126; --soft: #667; --line: #d9dbe0; --card: #f3f4f6; --good: #0a7d4b;
+  --back: #fdfdfc; --fore: #1d2126; --soft: #667; --line: #d9dbe0; --card: #f3f4f6; --good: #0a7d4b; --bad: #b3261e;
   --s0: #0b63a8; --s1: #c8500a; --s2: #0b8a62; --s3: #b0458c; --s4: #8a6a00; --s5: #3f8fd0; --s6: #7a4fc0; --s7: #666; }
 @media (prefers-color-scheme: dark) { :root {
-  --back: #15181c; --fore: #e6e8eb; --soft: #9aa3ad; --line: #343a42; --card: #1f242a; --good: #4fc792;
+  --back: #15181c; --fore: #e6e8eb; --soft: #9aa3ad; --line: #343a42; --card: #1f242a; --good: #4fc792; --bad: #f2877f;
   --s0: #5aa9ea; --s1: #f08a4b; --s2: #3fc795; --s3: #e084bd; --s4: #d9b340; --s5: #9ccbf2; --s6: #b394f0; --s7: #aaa; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.2rem 1rem 4rem; max-width: 62rem; background: var(--back); color: var(--fore);
@@ -29,7 +29,7 @@ a { color: var(--s0); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .93rem; }
 th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { color: var(--soft); font-weight: 500; } th:first-child, td:first-child { text-align: left; padding-left: 0; }
-td.noise { color: var(--soft); } td.sure { color: var(--good); font-weight: 600; }
+td.noise { color: var(--soft); } td.better { color: var(--good); font-weight: 600; } td.worse { color: var(--bad); }
 figure { margin: .8rem 0; } svg { display: block; width: 100%; height: auto; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem 1.6rem; }
 .small { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 13.5rem), 1fr)); gap: .6rem 1.2rem; }
@@ -40,6 +40,11 @@ img { image-rendering: pixelated; max-width: 100%; height: auto; border-radius: 
 .maps td, .maps th { padding: .2rem .35rem; border: 0; text-align: center; font-size: .8rem; }
 .maps td:first-child { text-align: left; } .maps .soft { font-size: inherit; } .maps img { width: 5.6rem; max-width: none; }
 .heads { display: flex; flex-wrap: wrap; gap: .4rem; } .heads img { width: 6rem; }
+.scale { display: flex; flex-direction: column; gap: .1rem; max-width: 26rem; margin: .3rem 0; }
+.scale img { width: 100%; height: .8rem; image-rendering: auto; }
+.scale div { display: flex; justify-content: space-between; font-size: .78rem; color: var(--soft); }
+code { font-size: .86em; overflow-wrap: anywhere; } td code { white-space: normal; } td.left { text-align: left; }
+details { margin: .6rem 0; } summary { cursor: pointer; color: var(--s0); }
 .chart { font-size: 12px; } .axis line, .grid { stroke: var(--line); } .chart text { fill: var(--soft); }
 )";
 

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "figure.h"
 #include "pictures.h"
 #include "report/sections.h"
 #include "topomask/data/image.h"
@@ -7,21 +8,15 @@
 namespace topomask::apps {
 namespace {
 
-constexpr int64_t kPanel = 96;       // pixels along a panel, about
-constexpr double kNarrowRange = 30;  // largest over smallest value up to which a linear scale shows more
+constexpr int64_t kPanel = 96;  // pixels along a panel, about
 
-struct Shown {
-  at::Tensor brightness;  // [H, N] in [0, 1]
-  std::string scale;
-};
-
-/// Rows [H, N] of one layer on a common scale.
-Shown brightness_of(const at::Tensor& rows) {
-  const double low = rows.min().item<double>(), high = rows.max().item<double>();
-  if (low > 0 && high <= kNarrowRange * low) {
-    return {(rows - low) / std::max(high - low, 1e-12), format("%.3g dark to %.3g bright", low, high)};
-  }
-  return {four_decades(rows), format("four decades up to %.3g", high)};
+/// The colours from dark to bright, with numbers under them.
+std::string scale_bar(const ColourScale& scale) {
+  constexpr int64_t kLength = 200;
+  const at::Tensor bar = at::linspace(0, 1, kLength, at::kDouble).unsqueeze(0).expand({4, kLength});
+  std::string numbers;
+  for (const ColourScale::Tick& tick : scale.ticks()) numbers += "<span>" + escape(tick.text) + "</span>";
+  return "<div class=\"scale\">" + inline_image(colour_map(bar), "colour scale") + "<div>" + numbers + "</div></div>";
 }
 
 /// A figure for each layer, heads side by side.
@@ -32,16 +27,19 @@ std::string layers(const GroupModel& model, const std::vector<MaskPtr>& masks, i
   std::string body;
   for (size_t layer = 0; layer < masks.size(); ++layer) {
     const at::Tensor rows = mask_rows(*masks[layer], at::full({1}, token + global, at::kLong)).select(1, 0);
-    const Shown shown = brightness_of(rows.slice(1, global));
+    const at::Tensor patches = rows.slice(1, global);
+    const ColourScale colours = scale_for(patches);
+    const at::Tensor brightness = colours.brightness(patches);
     body += "<figure><div class=\"heads\">";
     for (int64_t head = 0; head < rows.size(0); ++head) {
-      const at::Tensor colours = colour_map(shown.brightness[head].view({grid, grid}));
-      body += inline_image(colours.repeat_interleave(scale, 1).repeat_interleave(scale, 2),
+      const at::Tensor picture = colour_map(brightness[head].view({grid, grid}));
+      body += inline_image(picture.repeat_interleave(scale, 1).repeat_interleave(scale, 2),
                            format("%s, layer %zu, head %ld: what the mask lets the patch see", model.label.c_str(),
                                   layer + 1, static_cast<long>(head + 1)));
     }
-    body += format("</div><figcaption>layer %zu%s: %s</figcaption></figure>", layer + 1,
-                   rows.size(0) == 1 ? ", all heads" : "", shown.scale.c_str());
+    body += format("</div>%s<figcaption>layer %zu, %s: M<sub>ij</sub>, %s</figcaption></figure>",
+                   scale_bar(colours).c_str(), layer + 1, rows.size(0) == 1 ? "all heads" : "a panel for each head",
+                   colours.logarithmic ? "logarithmic" : "linear");
   }
   return "<div class=\"small\">" + body + "</div>\n";
 }

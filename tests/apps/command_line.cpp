@@ -49,9 +49,9 @@ TEST(CommandLine, WrongUsageIsStatusTwo) {
   expect("tarin", "there is no command 'tarin'; did you mean train?");
   expect("mask grid:5x5 --kind gfr", "--kind: unknown kind 'gfr'; did you mean grf?");
   expect("mask grod:5x5", "unknown graph builder 'grod'");
-  expect("mask grid:", "'' in the graph 'grid:' is not a number");
+  expect("mask grid:", "the graph 'grid:': '' is not a whole number");
   expect("mask random:5", "lacks a size");
-  expect("mask grid:5x5 --f 1,x", "--f: 'x' is not a number");
+  expect("mask grid:5x5 --f 1,x", "--f: 'x' is not a finite number");
   expect("mask grid:5x5 --f cubic:3", "--f: unknown function 'cubic'");
   expect("mask grid:3x3 --node 9", "--node must be from 0 to 8, got 9");
   expect("mask hypercube:3 --kind toeplitz", "--kind toeplitz wants a grid");
@@ -102,6 +102,34 @@ TEST(CommandLine, EveryKindOfMaskIsMade) {
     EXPECT_EQ(result["nodes"], 12) << kind;
     EXPECT_GT(result["row_sum_max"], 0) << kind;
   }
+}
+
+TEST(CommandLine, MasksOfDenseGraphsAreInspectedInSeconds) {
+  const Finished finished =
+      run_command("OMP_NUM_THREADS=1 timeout 30 '" TOPOMASK_TOOL "' mask complete:2500 --kind series --json");
+  const auto result = json_of(finished);
+  EXPECT_EQ(result["nonzeros_estimated"], 2500.0 * 2500.0);
+  EXPECT_NEAR(result["row_sum_mean"], 1.9921875, 1e-3);  // Σ 2^-k, as rows of W sum to one
+}
+
+TEST(CommandLine, PicturesHaveATitleAndAScale) {
+  const TemporaryFolder folder;
+  const auto made = tool("mask grid:6x6 --kind series --f 1,0.5 --node 0 --png " + folder / "a.png");
+  ASSERT_EQ(made.status, 0) << made.err;
+  const at::Tensor picture = read_image(folder / "a.png");
+  // A title and a bar of colours beside the one panel of 6 × 16 pixels squared.
+  EXPECT_GT(picture.size(1), 6 * 16 + 40);
+  EXPECT_GT(picture.size(2), 6 * 16 + 60);
+  const at::Tensor title = picture.slice(1, 14, 28);
+  EXPECT_LT(title.min().item<int64_t>(), 100) << "the title is dark on white";
+  EXPECT_GT(title.to(at::kFloat).mean().item<double>(), 128);
+}
+
+TEST(CommandLine, SaysWhatALargeCommandWillCost) {
+  const Finished finished = tool("walks path:3000 --walkers 40000 --halting-probability 0.4 --max-hops 2 --json");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(has(finished.err, "walks: about 2.4e+08 steps of walks, and up to")) << finished.err;
+  EXPECT_EQ(tool("walks path:30 --json").err, "");
 }
 
 TEST(CommandLine, WalksAreSampledAndSaved) {
