@@ -1,11 +1,11 @@
-#include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <iostream>
 
+#include "argument_checks.h"
 #include "command.h"
 #include "graph/io/output_file.h"
 #include "output.h"
+#include "provenance.h"
 #include "report/sections.h"
 #include "run_folder.h"
 #include "topomask/version.h"
@@ -40,26 +40,27 @@ std::string lead(const RunCollection& runs) {
   const auto tokens = static_cast<long>(config.model.grid() * config.model.grid());
   return format(
       "<p class=\"soft\">%zu run%s of %zu variant%s on %s; %ld × %ld = %ld patches%s, width %ld, %ld layers, "
-      "%ld heads. topomask %s.</p>\n",
+      "%ld heads. %s, topomask %s.</p>\n",
       count, count == 1 ? "" : "s", runs.groups.size(), runs.groups.size() == 1 ? "" : "s",
       escape(config.data.kind == "idx" ? std::filesystem::path(config.data.path).filename().string() : config.data.kind)
           .c_str(),
       static_cast<long>(config.model.grid()), static_cast<long>(config.model.grid()), tokens,
       config.model.cls_token ? " and a CLS token" : "", static_cast<long>(config.model.width),
-      static_cast<long>(config.model.depth), static_cast<long>(config.model.heads), TOPOMASK_VERSION);
+      static_cast<long>(config.model.depth), static_cast<long>(config.model.heads), date_now().c_str(),
+      TOPOMASK_VERSION);
 }
 
 Json table(const RunCollection& runs) {
   Json rows = Json::array();
   for (const RunGroup& group : runs.groups) {
-    const Comparison found = compare(group.accuracies(), runs.groups[0].accuracies(), runs.test_images);
+    const Comparison found = compare(group.results(), runs.groups[0].results());
+    const std::string claim = claim_text(found);
     rows.push_back({{"variant", group.label},
-                    {"seeds", group.runs.size()},
+                    {"seeds", group.seeds()},
                     {runs.split + " accuracy", accuracy_text(group.accuracy())},
                     {"against the best", &group == &runs.groups[0] ? ""
-                                         : found.by.empty()        ? format("%+.2f", 100 * found.difference)
-                                                                   : format("%+.2f, %s noise", 100 * found.difference,
-                                                                     found.within_noise ? "within" : "beyond")},
+                                                                   : format("%+.2f%s%s", 100 * found.difference,
+                                                                            claim.empty() ? "" : ", ", claim.c_str())},
                     {"ms a step", format("%.1f", group.mean(&RunRecord::step_ms))},
                     {"memory, MB", format("%.0f", group.mean(&RunRecord::memory_mb))}});
   }
@@ -83,6 +84,7 @@ Json as_json(const RunCollection& runs, const std::string& out) {
 }
 
 int run(const ReportCommand& arguments, bool json) {
+  check_folder_of("report", "--out", arguments.out);
   const RunCollection runs = read_runs(arguments.runs);
   std::vector<Section> sections{accuracy_section(runs), curves_section(runs), cost_section(runs)};
   std::vector<std::string> problems;
@@ -92,6 +94,7 @@ int run(const ReportCommand& arguments, bool json) {
     sections.push_back(modulation_section(models));
     sections.push_back(attention_section(models, arguments.examples));
   }
+  sections.push_back(setup_section(runs));
   for (const std::string& problem : problems) std::cerr << "report: no pictures of " << problem << "\n";
   io::OutputFile file({"report", arguments.out});
   file.put(page(arguments.title, lead(runs), sections));
@@ -115,16 +118,17 @@ void add_report(CLI::App& app, Context& context) {
       app, context, "report", "One HTML page about runs: accuracy over seeds, curves, cost, masks and attention",
       "  topomask report runs/grf-0 runs/grf-1 runs/linear-0 --out report.html\n"
       "  topomask report runs --token 0 --examples 12 --json        every run in the folder\n"
-      "Runs that differ in their seed only are taken together.",
+      "Runs that differ only by seed are grouped; claims need two seeds or more of each variant.",
       [arguments, &context] { return run(*arguments, context.json); });
   command->add_option("runs", arguments->runs, "folders of runs, or folders of such folders")->required();
   command->add_option("--out", arguments->out, "the page to write")->capture_default_str();
   command->add_option("--title", arguments->title, "its heading")->capture_default_str();
   command->add_option("--token", arguments->token, "patch whose mask rows are drawn; -1: the middle one")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number(-1));
   command->add_option("--examples", arguments->examples, "images to show attention on")
       ->capture_default_str()
-      ->check(CLI::Range(1, 100));
+      ->check(whole_number(1, 100));
   command->add_flag("!--no-pictures", arguments->pictures,
                     "leave out what needs the models: masks, functions, attention");
 }

@@ -7,6 +7,7 @@
 #include "command.h"
 #include "config_arguments.h"
 #include "output.h"
+#include "provenance.h"
 #include "train/metrics.h"
 
 namespace topomask::apps {
@@ -75,7 +76,9 @@ int run(const TrainCommand& arguments, bool json) {
   arguments.changes.apply_to(config);
   if (!arguments.name.empty()) config.name = arguments.name;
   if (arguments.folder.empty()) throw UsageError("train wants a folder for the run: --out FOLDER");
+  const std::string started = date_now();
   const TrainResult result = train(config, arguments.folder, make_hooks(arguments));
+  record_provenance(arguments.folder, started);
   print(as_json(config, arguments.folder, result), json);
   if (!result.finished)
     std::cerr << "stopped after " << result.steps << " steps; the same command goes on from there\n";
@@ -93,7 +96,8 @@ void add_train(CLI::App& app, Context& context) {
       "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"
       "  topomask train fashion.json --out runs/big --stop-after 500    a slice; again, until it is finished\n"
       "  topomask train --keys                                  every key, its default and meaning\n"
-      "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.safetensors and summary.json.",
+      "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.safetensors, summary.json and\n"
+      "provenance.json (command, date and machine).",
       [arguments, &context] { return run(*arguments, context.json); });
   command->add_option("config", arguments->config, "JSON file with keys of the configuration; comments are allowed");
   command->add_option("--out", arguments->folder, "folder of the run");

@@ -4,7 +4,8 @@
 #   TOOL    the topomask program (build/release/bin/topomask)
 #   OUT     where runs and report go (build/demo)
 #   DATA    folder of Fashion-MNIST (that of the Debian package dataset-fashion-mnist)
-#   SEEDS   seeds of each kind (0); "0 1 2" takes three times as long and says more
+#   SEEDS   seeds of each kind (0); one seed allows no claim about which is better, "0 1 2" takes three times as long
+#           and does
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

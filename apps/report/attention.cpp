@@ -53,7 +53,8 @@ std::string originals(const ImageDataset& dataset, const ImageBatch& batch) {
 Section attention_section(const std::vector<GroupModel>& models, int64_t examples) {
   std::string body =
       "<p>How much the token that classifies takes from each patch, averaged over heads and layers and scaled "
-      "to each picture's range; under it the guess. For models without such a token, the mean over "
+      "to each picture's range, from dark (the least it took) to yellow (the most); under it the guess. For models "
+      "without such a token, the mean over "
       "patches.</p>\n";
   try {
     TORCH_CHECK(!models.empty(), "no model could be loaded");

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "provenance.h"
 #include "report/html.h"
 #include "topomask/config.h"
 #include "topomask/data/dataset.h"
@@ -51,6 +52,7 @@ double median(std::vector<double> values) {
 RunRecord read_run(const fs::path& folder) {
   RunRecord run{.folder = folder.string(), .config = read_config((folder / "config.json").string())};
   run.metrics = read_metrics(folder);
+  run.provenance = read_provenance(folder.string());
   const Json summary = read_summary(folder / "summary.json");
   run.finished = !summary.empty();
   std::vector<double> times;
@@ -82,7 +84,7 @@ std::string group_key(RunConfig config) {
   return to_json(config);
 }
 
-int64_t count_test_images(const RunCollection& runs) {
+int64_t count_images(const RunCollection& runs) {
   try {
     const bool test = runs.split == "test";
     return open_dataset(runs.groups.front().config().data, test ? Split::test : Split::validation)->size();
@@ -106,6 +108,18 @@ std::vector<double> RunGroup::accuracies() const {
   std::vector<double> values;
   for (const RunRecord& run : runs) values.push_back(run.accuracy);
   return values;
+}
+
+std::vector<SeedResult> RunGroup::results() const {
+  std::vector<SeedResult> results;
+  for (const RunRecord& run : runs) results.push_back({run.config.train.seed, run.accuracy});
+  return results;
+}
+
+std::string RunGroup::seeds() const {
+  std::string text;
+  for (const RunRecord& run : runs) text += (text.empty() ? "" : ", ") + std::to_string(run.config.train.seed);
+  return text;
 }
 
 double RunGroup::mean(double RunRecord::*number) const {
@@ -140,7 +154,7 @@ RunCollection read_runs(const std::vector<std::string>& folders) {
   name_groups(result.groups);
   std::stable_sort(result.groups.begin(), result.groups.end(),
                    [](const RunGroup& a, const RunGroup& b) { return a.accuracy().mean > b.accuracy().mean; });
-  result.test_images = count_test_images(result);
+  result.images = count_images(result);
   return result;
 }
 
@@ -149,28 +163,40 @@ std::string accuracy_text(const Spread& accuracy) {
   return format("%.2f ± %.2f %%", 100 * accuracy.mean, 100 * accuracy.deviation);
 }
 
+std::string claim_text(const Comparison& comparison) {
+  if (!comparison.judged()) return "";
+  return format("%s ± %.2f", comparison.beyond_noise() ? "beyond" : "within", 100 * comparison.noise);
+}
+
 std::vector<std::string> noise_sentences(const RunCollection& runs) {
   std::vector<std::string> sentences;
-  bool by_images = false, by_nothing = false;
+  bool paired = false, welch = false, silent = false;
   for (size_t i = 0; i + 1 < runs.groups.size(); ++i) {
     const RunGroup &better = runs.groups[i], &worse = runs.groups[i + 1];
-    const Comparison found = compare(better.accuracies(), worse.accuracies(), runs.test_images);
-    by_images |= found.by == "test images";
-    by_nothing |= found.by.empty();
-    sentences.push_back(format("%s over %s: +%.2f points, %s", better.label.c_str(), worse.label.c_str(),
-                               100 * found.difference,
-                               found.by.empty()     ? "which one run each cannot judge"
-                               : found.within_noise ? format("within noise (± %.2f)", 100 * found.noise).c_str()
-                                                    : format("beyond noise (± %.2f)", 100 * found.noise).c_str()));
-  }
-  if (runs.groups.size() > 1) {
+    const Comparison found = compare(better.results(), worse.results());
+    paired |= found.test == Comparison::Test::paired;
+    welch |= found.test == Comparison::Test::welch;
+    silent |= !found.judged();
     sentences.push_back(
-        by_nothing  ? "There is one seed of some variants, and the test images are not at hand to count."
-        : by_images ? format("Where both have one seed, noise is that of %ld %s images alone, at 95 %%: the luck of "
-                             "the seed is not in it. Otherwise it is the interval over seeds.",
-                             static_cast<long>(runs.test_images), runs.split.c_str())
-                    : "Noise is the 95 % interval of the difference over seeds (Welch); a single run borrows the "
-                      "spread of the other.");
+        format("%s over %s: %+.2f points, %s", better.label.c_str(), worse.label.c_str(), 100 * found.difference,
+               found.judged()
+                   ? format("%s noise (± %.2f)", found.beyond_noise() ? "beyond" : "within", 100 * found.noise).c_str()
+                   : "no claim"));
+  }
+  if (paired) {
+    sentences.push_back(
+        "Noise is half the 95 % interval of the mean difference, seed by seed (paired t-test), each pair of variants "
+        "by "
+        "itself.");
+  }
+  if (welch) {
+    sentences.push_back(
+        "Where seeds differ between two variants, noise is half the 95 % interval of Welch's t-test over seeds.");
+  }
+  if (silent) {
+    sentences.push_back(
+        "One seed allows no claim: train several of each variant and report again, as `make demo SEEDS=\"0 1 2\"` or "
+        "`topomask train ... --train.seed 1` do.");
   }
   return sentences;
 }

@@ -21,6 +21,7 @@ struct RunRecord {
   double accuracy = 0;    ///< on `split`
   double seconds = 0, step_ms = 0, memory_mb = 0;
   int64_t parameters = 0, steps = 0;
+  Json provenance;  ///< commands, dates and machines, from provenance.json; empty where the run has none
 };
 
 /// Runs that differ in their seed only.
@@ -30,6 +31,8 @@ struct RunGroup {
 
   const RunConfig& config() const { return runs.front().config; }
   std::vector<double> accuracies() const;
+  std::vector<SeedResult> results() const;
+  std::string seeds() const;  ///< "0, 1, 2"
   Spread accuracy() const { return spread(accuracies()); }
   double mean(double RunRecord::*number) const;  ///< over runs
 };
@@ -38,7 +41,7 @@ struct RunGroup {
 struct RunCollection {
   std::string split;             ///< what accuracy is of: test, or validation where no run has test
   std::vector<RunGroup> groups;  ///< the best first
-  int64_t test_images = 0;       ///< 0 where the data is not at hand
+  int64_t images = 0;            ///< of that split; 0 where the data is not at hand
 };
 
 /// Reads run folders; a folder of run folders stands for those. A folder that is neither is an error.
@@ -47,7 +50,11 @@ RunCollection read_runs(const std::vector<std::string>& folders);
 /// "94.3 ± 0.2 %", or without spread for one run.
 std::string accuracy_text(const Spread& accuracy);
 
-/// What can and cannot be told apart, a sentence each.
+/// "within ± 0.50" or "beyond ± 0.50", in points; empty where there is no claim.
+std::string claim_text(const Comparison& comparison);
+
+/// What the seeds say of neighbours in the ranking, a sentence each, and by which test. With one seed there is no
+/// claim, and the sentence says how to get more.
 std::vector<std::string> noise_sentences(const RunCollection& runs);
 
 }  // namespace topomask::apps

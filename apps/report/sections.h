@@ -13,6 +13,8 @@ namespace topomask::apps {
 Section accuracy_section(const RunCollection& runs);
 Section curves_section(const RunCollection& runs);
 Section cost_section(const RunCollection& runs);
+/// Date, machine, commands and hyperparameters.
+Section setup_section(const RunCollection& runs);
 
 /// The first run of a group with its model.
 struct GroupModel {

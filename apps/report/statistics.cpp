@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 namespace topomask::apps {
@@ -30,10 +31,37 @@ double student_quantile(double degrees) {
          (5 * std::pow(kNormal, 5) + 16 * std::pow(kNormal, 3) + 3 * kNormal) / (96 * degrees * degrees);
 }
 
-Comparison compare(const std::vector<double>& a, const std::vector<double>& b, int64_t images) {
-  const Spread of_a = spread(a), of_b = spread(b);
+namespace {
+
+std::map<uint64_t, double> by_seed(const std::vector<SeedResult>& results) {
+  std::map<uint64_t, double> sorted;
+  for (const SeedResult& result : results) sorted.emplace(result.seed, result.accuracy);
+  return sorted;
+}
+
+std::vector<double> values_of(const std::map<uint64_t, double>& results) {
+  std::vector<double> values;
+  for (const auto& [seed, accuracy] : results) values.push_back(accuracy);
+  return values;
+}
+
+}  // namespace
+
+Comparison compare(const std::vector<SeedResult>& a, const std::vector<SeedResult>& b) {
+  const auto seeds_a = by_seed(a), seeds_b = by_seed(b);
+  const Spread of_a = spread(values_of(seeds_a)), of_b = spread(values_of(seeds_b));
   Comparison result{.difference = of_a.mean - of_b.mean};
-  if (of_a.count >= 2 && of_b.count >= 2) {
+  if (of_a.count < 2 || of_b.count < 2) return result;
+  std::vector<double> differences;
+  for (const auto& [seed, accuracy] : seeds_a) {
+    if (const auto other = seeds_b.find(seed); other != seeds_b.end()) differences.push_back(accuracy - other->second);
+  }
+  if (differences.size() == seeds_a.size() && differences.size() == seeds_b.size()) {
+    const Spread paired = spread(differences);
+    const auto count = static_cast<double>(paired.count);
+    result.noise = student_quantile(count - 1) * paired.deviation / std::sqrt(count);
+    result.test = Comparison::Test::paired;
+  } else {
     const double error_a = of_a.deviation * of_a.deviation / static_cast<double>(of_a.count);
     const double error_b = of_b.deviation * of_b.deviation / static_cast<double>(of_b.count);
     const double sum = error_a + error_b;
@@ -42,19 +70,10 @@ Comparison compare(const std::vector<double>& a, const std::vector<double>& b, i
                                           error_b * error_b / static_cast<double>(of_b.count - 1))
                                    : 1;
     result.noise = student_quantile(degrees) * std::sqrt(sum);
-    result.by = "seeds";
-  } else if (of_a.count > 0 && of_b.count > 0 &&
-             of_a.count + of_b.count > 2) {  // a single run borrows the other's spread
-    const double deviation = std::max(of_a.deviation, of_b.deviation);
-    const auto runs = static_cast<double>(std::max(of_a.count, of_b.count));
-    result.noise = student_quantile(runs - 1) * deviation * std::sqrt(1 + 1 / runs);
-    result.by = "seeds";
-  } else if (images > 0 && of_a.count > 0 && of_b.count > 0) {
-    const auto variance = [&](double accuracy) { return accuracy * (1 - accuracy) / static_cast<double>(images); };
-    result.noise = 1.96 * std::sqrt(variance(of_a.mean) + variance(of_b.mean));
-    result.by = "test images";
+    result.test = Comparison::Test::welch;
   }
-  result.within_noise = result.by.empty() || std::abs(result.difference) <= result.noise;
+  // Results that are equal to the last digit come from few test images, not from seeds that do not matter.
+  if (result.noise < 1e-12) result.test = Comparison::Test::none;
   return result;
 }
 

@@ -14,18 +14,32 @@ struct Spread {
 
 Spread spread(const std::vector<double>& values);
 
-/// Whether two means differ by more than chance explains.
-struct Comparison {
-  double difference = 0;  ///< of the means, a − b
-  double noise = 0;       ///< half the 95 % interval of the difference
-  bool within_noise = true;
-  std::string by;  ///< "seeds": Welch's t-test; "test images": one seed each, binomial error; "": cannot be said
+/// The accuracy of a run and the seed it was trained with.
+struct SeedResult {
+  uint64_t seed = 0;
+  double accuracy = 0;
 };
 
-/// Accuracies over seeds. With two seeds or more on both sides by Welch's interval over seeds; a side with one seed
-/// borrows the spread of the other; with one seed each by the sampling error of `images` test images, which leaves the
-/// luck of a seed out.
-Comparison compare(const std::vector<double>& a, const std::vector<double>& b, int64_t images);
+/// What the seeds say of a difference between two variants.
+struct Comparison {
+  enum class Test {
+    none,    ///< no claim: one side has a single seed, or no seed differs from another
+    paired,  ///< Student's t of the differences seed by seed
+    welch,   ///< Welch's t of two independent samples
+  };
+
+  double difference = 0;  ///< of the means, a − b
+  double noise = 0;       ///< half the 95 % interval of the difference
+  Test test = Test::none;
+
+  bool judged() const { return test != Test::none; }
+  bool beyond_noise() const { return judged() && (difference > noise || difference < -noise); }
+};
+
+/// Accuracies over seeds. Where both sides have the same two seeds or more, by the differences of each seed (paired
+/// t-test); with other seeds, two or more on both sides, by Welch's t-test. A side with one seed allows no claim: how
+/// much a seed changes is not known then, and it is more than the sampling error of the test images.
+Comparison compare(const std::vector<SeedResult>& a, const std::vector<SeedResult>& b);
 
 /// The t with P(|T| ≤ t) = 0.95 for this many degrees of freedom.
 double student_quantile(double degrees);

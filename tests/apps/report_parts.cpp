@@ -1,7 +1,9 @@
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "figure.h"
 #include "output.h"
 #include "report/chart.h"
 #include "report/statistics.h"
@@ -22,28 +24,57 @@ TEST(Statistics, QuantilesOfStudentsDistribution) {
   EXPECT_NEAR(student_quantile(1e6), 1.960, 1e-3);
 }
 
-TEST(Statistics, SeedsDecideWhereThereAreSome) {
-  const Comparison clear = compare({0.80, 0.81, 0.80}, {0.70, 0.71, 0.70}, 100);
-  EXPECT_EQ(clear.by, "seeds");
-  EXPECT_FALSE(clear.within_noise);
+TEST(Statistics, SeedsThatMatchAreComparedOneByOne) {
+  // The seeds vary by ten points, the differences by a tenth of one: only a paired test sees it.
+  const std::vector<SeedResult> a{{0, 0.80}, {1, 0.90}, {2, 0.70}}, b{{2, 0.690}, {0, 0.791}, {1, 0.889}};
+  const Comparison found = compare(a, b);
+  EXPECT_EQ(found.test, Comparison::Test::paired);
+  EXPECT_NEAR(found.difference, 0.01, 1e-12);
+  EXPECT_NEAR(found.noise, 4.303 * 0.001 / std::sqrt(3), 1e-5);
+  EXPECT_TRUE(found.beyond_noise());
+  EXPECT_TRUE(compare(b, a).beyond_noise());
+  EXPECT_LT(compare(b, a).difference, 0);
+}
+
+TEST(Statistics, OtherSeedsAreComparedByWelch) {
+  const Comparison clear = compare({{0, 0.80}, {1, 0.81}, {2, 0.80}}, {{3, 0.70}, {4, 0.71}, {5, 0.70}});
+  EXPECT_EQ(clear.test, Comparison::Test::welch);
+  EXPECT_TRUE(clear.beyond_noise());
   EXPECT_NEAR(clear.difference, 0.1, 1e-12);
   EXPECT_NEAR(clear.noise, 2.776 * std::sqrt(2 * 1.0 / 30000 / 3), 1e-4);
-  EXPECT_TRUE(compare({0.80, 0.90, 0.70}, {0.79, 0.71, 0.85}, 100000).within_noise);
+  const Comparison vague = compare({{0, 0.80}, {1, 0.90}, {2, 0.70}}, {{0, 0.79}, {1, 0.71}, {3, 0.85}});
+  EXPECT_EQ(vague.test, Comparison::Test::welch);
+  EXPECT_FALSE(vague.beyond_noise());
 }
 
-TEST(Statistics, ASingleRunBorrowsTheSpreadOfTheOther) {
-  const Comparison found = compare({0.80, 0.82, 0.84}, {0.70}, 1000000);
-  EXPECT_EQ(found.by, "seeds");
-  EXPECT_NEAR(found.noise, 4.303 * 0.02 * std::sqrt(4.0 / 3), 1e-3);
+TEST(Statistics, OneSeedAllowsNoClaim) {
+  const std::vector<SeedResult> one{{0, 0.99}}, other{{0, 0.10}}, three{{0, 0.2}, {1, 0.21}, {2, 0.22}};
+  EXPECT_FALSE(compare(one, other).judged());
+  EXPECT_FALSE(compare(one, other).beyond_noise());
+  EXPECT_NEAR(compare(one, other).difference, 0.89, 1e-12);
+  EXPECT_FALSE(compare(three, one).judged());
+  EXPECT_FALSE(compare({{0, 0.9}, {0, 0.91}}, three).judged()) << "one seed, twice";
+  EXPECT_FALSE(compare({{0, 0.9}, {1, 0.9}}, {{0, 0.8}, {1, 0.8}}).judged()) << "no spread to judge by";
+  EXPECT_FALSE(compare({}, three).judged());
 }
 
-TEST(Statistics, TestImagesDecideForSingleRunsAndNothingWithoutThem) {
-  const Comparison small = compare({0.80}, {0.79}, 1000), large = compare({0.80}, {0.75}, 10000);
-  EXPECT_EQ(small.by, "test images");
-  EXPECT_TRUE(small.within_noise);
-  EXPECT_FALSE(large.within_noise);
-  EXPECT_TRUE(compare({0.9}, {0.1}, 0).within_noise);
-  EXPECT_EQ(compare({0.9}, {0.1}, 0).by, "");
+TEST(Figures, HaveATitleCaptionsAndNumbers) {
+  const ColourScale scale = scale_for(at::tensor({0.0, 0.001, 2.0}));
+  EXPECT_TRUE(scale.logarithmic);
+  ASSERT_EQ(scale.ticks().size(), 5);
+  EXPECT_EQ(scale.ticks().back().text, "2");
+  EXPECT_EQ(scale.ticks().front().text, "<= 0.0002");
+  const at::Tensor bright = scale.brightness(at::tensor({-1.0, 0.0, 0.02, 2.0}, at::kDouble));
+  EXPECT_NEAR(bright[2].item<double>(), 0.5, 1e-6);
+  EXPECT_EQ(bright[0].item<double>(), 0);
+  EXPECT_EQ(bright[3].item<double>(), 1);
+  EXPECT_FALSE(scale_for(at::tensor({1.0, 2.0})).logarithmic);
+  const at::Tensor image = at::zeros({3, 10, 10}, at::kByte);
+  const at::Tensor with = draw_figure({{image, "one"}, {image, "two"}}, {.title = "Rows", .zoom = 4}, &scale);
+  const at::Tensor without = draw_figure({{image, "one"}, {image, "two"}}, {.title = "Rows", .zoom = 4});
+  EXPECT_GT(with.size(2), without.size(2));
+  EXPECT_LT(with.slice(1, 0, 30).min().item<int64_t>(), 100) << "a title";
+  EXPECT_EQ(draw_figure({{image, ""}}, {.title = ""}).dim(), 3);
 }
 
 TEST(Charts, TicksAreRoundAndInside) {

@@ -57,7 +57,7 @@ std::string section(const std::string& page, const std::string& id) {
 
 TEST(Runs, TrainingGoesOnWhereItWasStoppedAndLeavesItsFiles) {
   const std::string folder = run_folder("grf-0");
-  for (const char* file : {"config.json", "metrics.jsonl", "checkpoint.safetensors", "summary.json"}) {
+  for (const char* file : {"config.json", "metrics.jsonl", "checkpoint.safetensors", "summary.json", "provenance.json"}) {
     EXPECT_TRUE(std::filesystem::exists(folder + "/" + file)) << file;
   }
   const Finished again = tool("train --out " + folder + " --model.variant grf" + kTiny);
@@ -121,16 +121,46 @@ TEST(Report, HoldsEverythingAndAsksForNothing) {
   const TemporaryFolder folder;
   const Finished finished = tool("report " + trained_runs().string() + " --out " + folder / "r.html");
   ASSERT_EQ(finished.status, 0) << finished.err;
-  EXPECT_TRUE(has(finished.out, "within noise") || has(finished.out, "beyond noise")) << finished.out;
+  EXPECT_TRUE(has(finished.out, "within noise (±") || has(finished.out, "beyond noise (±") ||
+              has(finished.out, "no claim"))
+      << finished.out;
   const std::string page = read_file(folder / "r.html");
   for (const char* id : {"accuracy", "curves", "cost", "modulation"}) EXPECT_TRUE(has(section(page, id), "<svg")) << id;
   for (const char* id : {"masks", "attention"}) EXPECT_TRUE(has(section(page, id), "data:image/png")) << id;
   EXPECT_TRUE(has(section(page, "accuracy"), "±"));  // spread over two seeds
+  EXPECT_TRUE(has(section(page, "masks"), "class=\"scale\""));
   EXPECT_FALSE(has(page, "http:") || has(page, "https:") || has(page, "url(") || has(page, "<script"));
   EXPECT_TRUE(has(page, "default-src 'none'"));
   const auto json = nlohmann::json::parse(
       tool("report " + run_folder("grf-0") + " --json --no-pictures --out " + folder / "s.html").out);
   EXPECT_EQ(json["groups"][0]["variant"], "grf");
+}
+
+TEST(Report, OfOneSeedClaimsNothingAndSaysHowToGetMore) {
+  const TemporaryFolder folder;
+  const Finished finished = tool("report " + run_folder("grf-0") + " " + run_folder("linear-0") + " " +
+                                 run_folder("toeplitz-0") + " --no-pictures --out " + folder / "r.html");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const std::string page = read_file(folder / "r.html");
+  for (const std::string& text : {finished.out, page}) {
+    for (const char* claim : {"beyond ±", "within ±", "beyond noise (", "within noise ("}) {
+      EXPECT_FALSE(has(text, claim)) << text;
+    }
+  }
+  for (const char* green : {"class=\"better\"", "class=\"sure\"", "class=\"worse\""}) EXPECT_FALSE(has(page, green));
+  EXPECT_TRUE(has(finished.out, "One seed allows no claim")) << finished.out;
+  EXPECT_TRUE(has(finished.out, "make demo SEEDS=\"0 1 2\"")) << finished.out;
+}
+
+TEST(Report, SaysHowTheRunsWereMade) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(tool("report " + trained_runs().string() + " --no-pictures --out " + folder / "r.html").status, 0);
+  const std::string setup = section(read_file(folder / "r.html"), "setup");
+  for (const char* text :
+       {" UTC", "topomask report ", "topomask train --out ", "--train.seed 1", " cores (", "model.variant",
+        "model.cls_token", "train.learning_rate", "model.width", "16 test images"}) {
+    EXPECT_TRUE(has(setup, text)) << text << "\n" << setup;
+  }
 }
 
 TEST(Report, ShowsInABrowser) {
@@ -144,7 +174,7 @@ TEST(Report, ShowsInABrowser) {
                            "--window-size=400,3000 ";
   const Finished dom = run_command(call + "--dump-dom file://" + folder / "r.html");
   ASSERT_EQ(dom.status, 0) << dom.err;
-  for (const char* id : {"accuracy", "curves", "cost", "masks", "modulation", "attention"}) {
+  for (const char* id : {"accuracy", "curves", "cost", "masks", "modulation", "attention", "setup"}) {
     EXPECT_GT(section(dom.out, id).size(), 500) << id;
   }
   const Finished shot = run_command(call + "--screenshot=" + folder / "r.png" + " file://" + folder / "r.html");
