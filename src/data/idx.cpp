@@ -36,14 +36,16 @@ at::Tensor read_idx(const std::filesystem::path& path, int64_t dimensions) {
              int{word[0]}, " ", int{word[1]}, " ", int{word[2]}, " ", int{word[3]}, ", expected 0 0 8 ", dimensions);
   }
   std::vector<int64_t> shape;
-  int64_t bytes = 1;
+  int64_t bytes = 1, extent = 1;
   for (int64_t d = 0; d < dimensions; ++d) {
     read_word("its sizes");
     shape.push_back(int64_t{word[0]} << 24 | word[1] << 16 | word[2] << 8 | word[3]);
-    // Each size is below 2³² and the product so far below 2³⁶: no overflow before the check.
-    if (shape.back() > 0 && bytes > kLargestImageMemory / shape.back()) {
+    // Also where another size is zero: torch does not take sizes whose product overflows.
+    const int64_t size = std::max<int64_t>(1, shape.back());
+    if (extent > kLargestImageMemory / size) {
       io::fail(source.origin(), "its header promises more than ", kLargestImageMemory, " bytes");
     }
+    extent *= size;
     bytes *= shape.back();
   }
   if (bytes == 0 && shape[0] > 0) {

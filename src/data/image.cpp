@@ -8,19 +8,30 @@
 
 namespace topomask {
 
+std::string refused_size(int64_t width, int64_t height, int64_t bytes, int64_t pixels_per_byte) {
+  constexpr int64_t kMost = int64_t{1} << 28, kAlwaysFine = int64_t{1} << 22;
+  const int64_t pixels = width * height;  // both are below 2³¹
+  const std::string promise = c10::str("it promises ", width, " x ", height, " pixels, more than ");
+  if (pixels > kMost) return c10::str(promise, kMost);
+  if (pixels <= kAlwaysFine || pixels / pixels_per_byte <= bytes) return "";
+  return c10::str(promise, "its ", bytes, " bytes can hold");
+}
+
 at::Tensor read_image(const std::string& path, int64_t smallest_side) {
   TORCH_CHECK(smallest_side >= 0, "read_image: smallest_side must be >= 0, got ", smallest_side);
   std::array<unsigned char, 4> start{};
+  int64_t bytes = 0;
   {
     io::InputFile file({"read_image", path});
+    bytes = file.size().value_or(0);
     if (file.read(reinterpret_cast<char*>(start.data()), start.size()) == 0)
       io::fail(file.origin(), "the file is empty");
   }
   at::Tensor pixels;
   if (start[0] == 0xff && start[1] == 0xd8) {
-    pixels = decode_jpeg(path, smallest_side);
+    pixels = decode_jpeg(path, bytes, smallest_side);
   } else if (start[0] == 0x89 && start[1] == 'P' && start[2] == 'N' && start[3] == 'G') {
-    pixels = decode_png(path);
+    pixels = decode_png(path, bytes);
   } else {
     io::fail({"read_image", path}, "expected a JPEG or PNG file, but it starts as neither");
   }

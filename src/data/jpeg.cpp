@@ -11,6 +11,7 @@ namespace {
 
 struct Failure {
   jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
+  jpeg_progress_mgr progress;
   std::jmp_buf place;
   char message[JMSG_LENGTH_MAX];
 };
@@ -26,10 +27,21 @@ void on_message(j_common_ptr info, int level) {
   if (level < 0) on_error(info);
 }
 
+/// Each scan goes over the whole image, and some take few bytes: a file of many would keep a reader busy for hours.
+/// What encoders write has about ten.
+void on_progress(j_common_ptr info) {
+  constexpr int kMostScans = 100;
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  auto* failure = reinterpret_cast<Failure*>(info->err);
+  std::snprintf(failure->message, sizeof(failure->message), "it has more than %d scans", kMostScans);
+  std::longjmp(failure->place, 1);
+}
+
 /// Neither step may hold an object with a destructor while libjpeg runs: errors jump past it.
 bool start(jpeg_decompress_struct& info, Failure& failure, std::FILE* file, int64_t smallest_side) {
   if (setjmp(failure.place)) return false;
   jpeg_create_decompress(&info);
+  info.progress = &failure.progress;
   jpeg_stdio_src(&info, file);
   jpeg_read_header(&info, TRUE);
   const bool inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
@@ -61,6 +73,7 @@ struct Decoder {
     info.err = jpeg_std_error(&failure.manager);
     failure.manager.error_exit = on_error;
     failure.manager.emit_message = on_message;
+    failure.progress.progress_monitor = on_progress;
   }
   ~Decoder() {
     jpeg_destroy_decompress(&info);
@@ -76,18 +89,18 @@ struct Decoder {
 
 }  // namespace
 
-at::Tensor decode_jpeg(const std::string& path, int64_t smallest_side) {
+at::Tensor decode_jpeg(const std::string& path, int64_t bytes, int64_t smallest_side) {
   const io::Origin origin{"read_image", path};
   Decoder decoder(path);
   if (!decoder.file) io::fail(origin, "cannot open the file");
   if (!start(decoder.info, decoder.failure, decoder.file, smallest_side)) {
     io::fail(origin, "not a whole JPEG file: ", decoder.failure.message);
   }
+  // Huffman codes spend a bit at least on each block of 64 pixels of the finest component. Twice what that allows.
+  constexpr int64_t kPixelsPerByte = 2 * 8 * 64;
+  const std::string reason = refused_size(decoder.info.image_width, decoder.info.image_height, bytes, kPixelsPerByte);
+  if (!reason.empty()) io::fail(origin, reason);
   const int64_t width = decoder.info.output_width, height = decoder.info.output_height;
-  if (int64_t{decoder.info.image_width} * decoder.info.image_height > kLargestImagePixels) {
-    io::fail(origin, "it promises ", decoder.info.image_width, " x ", decoder.info.image_height, " pixels, more than ",
-             kLargestImagePixels);
-  }
   const int64_t channels = decoder.info.out_color_space == JCS_CMYK ? 4 : 3;
   at::Tensor pixels = at::empty({height, width, channels}, at::kByte);
   if (!read_rows(decoder.info, decoder.failure, pixels.mutable_data_ptr<uint8_t>())) {

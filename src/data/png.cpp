@@ -2,22 +2,23 @@
 
 #include "core/checks.h"
 #include "data/image_codecs.h"
-#include "graph/io/origin.h"
+#include "graph/io/input_file.h"
 #include "graph/io/output_file.h"
 #include "topomask/data/image.h"
 
 namespace topomask {
 
-at::Tensor decode_png(const std::string& path) {
+at::Tensor decode_png(const std::string& path, int64_t bytes) {
   const io::Origin origin{"read_image", path};
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   if (!png_image_begin_read_from_file(&image, path.c_str())) {
     io::fail(origin, "not a whole PNG file: ", image.message);
   }
-  if (int64_t{image.width} * image.height > kLargestImagePixels) {
+  constexpr int64_t kPixelsPerByte = 8 * io::kLargestDeflateRatio;  // of one bit each
+  if (const std::string reason = refused_size(image.width, image.height, bytes, kPixelsPerByte); !reason.empty()) {
     png_image_free(&image);
-    io::fail(origin, "it promises ", image.width, " x ", image.height, " pixels, more than ", kLargestImagePixels);
+    io::fail(origin, reason);
   }
   image.format = PNG_FORMAT_RGB;
   at::Tensor pixels = at::empty({image.height, image.width, 3}, at::kByte);

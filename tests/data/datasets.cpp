@@ -68,6 +68,7 @@ TEST(Idx, SaysWhatIsWrongWithAFile) {
   expect(idx({5, 2, 3}, counting(20)), "the data ends after 20 bytes, expected 30");
   expect(idx({5, 2, 3}, counting(31)), "there are bytes after the 30");
   expect(idx({0xffffffff, 0xffffffff, 0xffffffff}, counting(31)), "promises more than");
+  expect(idx({0, 0xffffffff, 0xffffffff}, ""), "promises more than");
   expect(idx({40000, 1000, 1000}, counting(31)), "more than the file can hold");
   write_file(folder / "train-images-idx3-ubyte", idx({5, 2, 3}, counting(30)));
   write_file(folder / "train-labels-idx1-ubyte", idx({4}, counting(4)));

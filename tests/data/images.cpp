@@ -11,8 +11,10 @@ using namespace topomask::testing;
 
 namespace {
 
-/// [H, W, 1 or 3] as a JPEG file's bytes.
-std::string jpeg(const at::Tensor& pixels) {
+constexpr jpeg_scan_info kSeparateScans[] = {{1, {0}, 0, 63, 0, 0}, {1, {1}, 0, 63, 0, 0}, {1, {2}, 0, 63, 0, 0}};
+
+/// [H, W, 1 or 3] as a JPEG file's bytes; `separate`: a scan for each of three components.
+std::string jpeg(const at::Tensor& pixels, bool separate = false) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -26,6 +28,10 @@ std::string jpeg(const at::Tensor& pixels) {
   info.in_color_space = pixels.size(2) == 1 ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, 95, TRUE);
+  if (separate) {
+    info.scan_info = kSeparateScans;
+    info.num_scans = 3;
+  }
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
     JSAMPROW row = pixels[info.next_scanline].mutable_data_ptr<uint8_t>();
@@ -92,6 +98,35 @@ TEST(Images, DamagedFilesAreErrorsThatNameThem) {
   huge.replace(16, 8, "\x7f\xff\xff\xff\x7f\xff\xff\xff");
   expect(huge, "PNG");
   EXPECT_ERROR(read_image(folder / "nowhere.png"), "cannot open the file");
+}
+
+TEST(Images, MorePixelsThanTheFileCanHoldAreRefused) {
+  const TemporaryFolder folder;
+  const std::string name = folder / "a";
+  std::string png = encode_png(ramp(64, 64));  // the sizes are in its first chunk, whose checksum follows
+  png.replace(16, 8, std::string("\0\0\x40\0\0\0\x20\0", 8));
+  const uLong crc = crc32(0, reinterpret_cast<const unsigned char*>(png.data()) + 12, 17);
+  for (int i = 0; i < 4; ++i) png[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
+  write_file(name, png);
+  EXPECT_ERROR(read_image(name), "read_image: " + name + ": it promises 16384 x 8192 pixels, more than its " +
+                                     std::to_string(png.size()) + " bytes can hold");
+
+  std::string jpg = jpeg(ramp(64, 64).permute({1, 2, 0}).contiguous());
+  jpg.replace(jpg.find("\xff\xc0") + 5, 4, std::string("\x20\0\x40\0", 4));
+  write_file(name, jpg);
+  EXPECT_ERROR(read_image(name), "it promises 16384 x 8192 pixels, more than its " + std::to_string(jpg.size()));
+}
+
+TEST(Images, AJpegOfVeryManyScansIsRefused) {
+  const TemporaryFolder folder;
+  const std::string whole = jpeg(ramp(16, 16).permute({1, 2, 0}).contiguous(), /*separate=*/true);
+  write_file(folder / "a.jpg", whole);
+  EXPECT_EQ(read_image(folder / "a.jpg").sizes(), at::IntArrayRef({3, 16, 16}));
+  const size_t first = whole.find("\xff\xda"), end = whole.size() - 2;
+  std::string many = whole.substr(0, end);
+  for (int i = 0; i < 40; ++i) many += whole.substr(first, end - first);
+  write_file(folder / "b.jpg", many + whole.substr(end));
+  EXPECT_ERROR(read_image(folder / "b.jpg"), "it has more than 100 scans");
 }
 
 TEST(Images, ResizingKeepsTheMiddle) {
