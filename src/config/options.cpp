@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "config/json_text.h"
 #include "config/nearest_key.h"
 #include "topomask/config.h"
 
@@ -43,15 +44,6 @@ std::vector<std::string> section_keys(const std::vector<OptionField>& fields) {
     }
   }
   return sections;
-}
-
-/// Where a text that a parser has quoted stands, such as " at line 3"; nothing where it cannot be found.
-std::string line_of(const std::string& json, const std::string& message) {
-  const size_t begin = message.find('\'') + 1, end = message.rfind('\'');
-  if (begin == 0 || end <= begin) return "";
-  const size_t place = json.find(message.substr(begin, end - begin));
-  if (place == std::string::npos) return "";
-  return " at line " + std::to_string(1 + std::count(json.begin(), json.begin() + static_cast<int64_t>(place), '\n'));
 }
 
 /// Whether the number is one of T, whole and in range.
@@ -112,6 +104,16 @@ void read_object(const std::vector<OptionField>& fields, const Json& object, con
   }
 }
 
+/// JSON holds nothing else: a configuration with other bytes could be used but not written.
+bool is_utf8(const std::string& text) {
+  try {
+    Json(text).dump();
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
 /// What a command line's text says, as JSON of the field's type where it can be.
 Json from_text(const OptionField& field, const std::string& text) {
   if (std::holds_alternative<std::string*>(field.value)) return text;
@@ -137,23 +139,14 @@ Json value_of(const OptionField& field) {
 }  // namespace
 
 void read_options(const std::vector<OptionField>& fields, const std::string& json, const std::string& origin) {
-  Json object;
-  try {
-    object = Json::parse(json, nullptr, true, /*ignore_comments=*/true);
-  } catch (const Json::parse_error& error) {
-    const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-    C10_THROW_ERROR(Error, c10::str(origin, "not JSON: ", text.substr(text.find("] ") + 2)));
-  } catch (const Json::out_of_range& error) {  // "[json.exception.out_of_range.406] number overflow parsing '1e999'"
-    const std::string text = error.what();
-    C10_THROW_ERROR(Error, c10::str(origin, "a number is out of the range of float64", line_of(json, text), ": ",
-                                    text.substr(text.find("] ") + 2)));
-  }
+  const Json object = parse_json(json, origin);
   TORCH_CHECK(object.is_object(), origin, "expected an object in braces, got ", object.type_name());
   read_object(fields, object, "", origin);
 }
 
 void set_option(const std::vector<OptionField>& fields, const std::string& key, const std::string& text) {
   const OptionField& field = find_field(fields, key, "");
+  TORCH_CHECK(is_utf8(text), field.key, " must be UTF-8, got bytes that are not");
   if (!assign(field.value, from_text(field, text))) refuse("", field, "'" + text + "'");
 }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "config/json_text.h"
 #include "topomask/config.h"
 
 namespace topomask {
@@ -25,7 +26,7 @@ void apply_preset(RunConfig& config, const std::string& name) {
 
 RunConfig parse_config(const std::string& json, const std::string& origin) {
   RunConfig config;
-  nlohmann::ordered_json object = nlohmann::ordered_json::parse(json, nullptr, false, true);
+  nlohmann::ordered_json object = parse_json(json, origin);
   std::string text = json;
   if (object.is_object() && object.contains("model") && object["model"].is_object() &&
       object["model"].contains("preset")) {

@@ -79,6 +79,17 @@ TEST(Options, WrongTypesAreRefusedWithFileAndKey) {
   expect(R"({"inner": 3})", "inner must be an object, got 3");
   expect("[1]", "expected an object in braces, got array");
   expect("{\"rate\": ", "run.json: not JSON: parse error at line 1");
+  expect("{\"rate\": 1e400}", "run.json: a number is out of the range of float64 at line 1: number overflow parsing '1e400'");
+}
+
+// Printing such a value in an error text would take a call for each level.
+TEST(Options, DeepNestingIsRefused) {
+  Outer o;
+  const std::string deep = "{\"rate\": " + std::string(200000, '[') + std::string(200000, ']') + "}";
+  EXPECT_ERROR(read_options(option_fields(o), deep, "run.json: "),
+               "run.json: objects and lists must nest at most 32 deep");
+  EXPECT_ERROR(parse_config("{\"model\": {\"preset\": " + std::string(200000, '['), "run.json: "),
+               "run.json: objects and lists must nest at most 32 deep");
 }
 
 TEST(Options, AreSetFromTheCommandLine) {
@@ -99,6 +110,9 @@ TEST(Options, AreSetFromTheCommandLine) {
   EXPECT_ERROR(set("rate", "inf"), "rate must be a number, got 'inf'");
   set("inner.mean", "[]");
   EXPECT_TRUE(o.inner.mean.empty());
+  EXPECT_ERROR(set("name", "\xff"), "name must be UTF-8, got bytes that are not");
+  set("name", "été");
+  EXPECT_EQ(o.name, "été");
   EXPECT_ERROR(set("inner.width", "19x"), "inner.width must be an integer, got '19x'");
 }
 
