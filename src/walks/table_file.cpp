@@ -97,14 +97,16 @@ Header read_header(io::InputFile& file) {
   if (header.checksum != checksum_of(header)) io::fail(origin, "the header is damaged");
   const bool products = header.flags & kProducts;
   const int64_t scalar = header.flags & kDouble ? 8 : 4, size = *file.size();
-  for (const int64_t count : {header.nodes, header.triples, std::max<int64_t>(header.products, 0),
-                              std::max<int64_t>(header.survival, 0), std::max<int64_t>(header.proposal_weights, 0)}) {
+  const auto check = [&](int64_t count, int64_t least) {
     // Every element takes a byte at least; this also keeps the sum below from overflowing.
-    if (count < 0 || count > size) io::fail(origin, "the header promises ", count, " elements in ", size, " bytes");
-  }
+    if (count < least || count > size) io::fail(origin, "the header promises ", count, " elements in ", size, " bytes");
+  };
+  for (const int64_t count : {header.nodes, header.triples}) check(count, 0);
+  for (const int64_t count : {header.products, header.survival, header.proposal_weights}) check(count, kNone);
+  if (products != (header.products != kNone)) io::fail(origin, "the header contradicts itself on group products");
   int64_t expected = static_cast<int64_t>(sizeof(header) + sizeof(uint32_t)) + (header.nodes + 1) * 8 +
                      header.triples * (4 + 2 + scalar + 4);
-  if (products) expected += (header.nodes + 1) * 8 + std::max<int64_t>(header.products, 0) * (4 + scalar);
+  if (products) expected += (header.nodes + 1) * 8 + header.products * (4 + scalar);
   if (header.survival != kNone) expected += header.survival * 8;
   if (header.proposal_weights != kNone) expected += header.proposal_weights * (header.flags & kProposalDouble ? 8 : 4);
   if (expected != size) io::fail(origin, "expected ", expected, " bytes, as the header says, got ", size);
