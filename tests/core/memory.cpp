@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <thread>
+
 #include "core/recycled.h"
 #include "support/compare.h"
 
@@ -31,6 +34,28 @@ TEST_F(KeptMemory, IsThatOfAFreedLargeResult) {
   EXPECT_EQ(second.data_ptr(), first) << "five sixths of a block fit it";
   EXPECT_EQ(kept_memory(), 0);
   EXPECT_EQ(second.sizes(), at::IntArrayRef({kMegabyte * 5 / 8, 4}));
+}
+
+TEST_F(KeptMemory, IsGivenToOneResultAtATimeWhenThreadsShareIt) {
+  std::vector<std::thread> threads;
+  std::array<bool, 4> whole{};
+  for (uint8_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      whole[thread] = true;
+      for (int i = 0; i < 50; ++i) {
+        const at::Tensor mine = bytes(kMegabyte + i % 3 * kMegabyte / 8);
+        uint8_t* data = mine.mutable_data_ptr<uint8_t>();
+        for (int64_t at = 0; at < mine.numel(); at += 4096) data[at] = thread;
+        for (int64_t at = 0; at < mine.numel(); at += 4096) whole[thread] = whole[thread] && data[at] == thread;
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    set_kept_memory_limit((i % 4) * kMegabyte);
+    if (i % 5 == 0) release_kept_memory();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(whole, (std::array{true, true, true, true}));
 }
 
 TEST_F(KeptMemory, IsNotGivenToMuchSmallerResultsNorTakenFromSmallOnes) {

@@ -56,6 +56,18 @@ TEST(Loader, SeekingGoesAnywhere) {
   EXPECT_ERROR(loader.seek(-1), "Loader::seek: step must not be negative, got -1");
 }
 
+TEST(Loader, SeekingWhileWorkersAreBusyLosesNothing) {
+  LoaderOptions options{.batch_size = 5, .workers = 4, .prefetch = 6, .flip = true, .seed = 3};
+  const DatasetPtr images = some_images(63);
+  for (int round = 0; round < 5; ++round) {  // destroyed with batches under way
+    Loader loader(images, options);
+    for (const int64_t step : {0, 11, 12, 40, 3, 13}) {
+      loader.seek(step);
+      EXPECT_TRUE(same(loader.next(), loader.at_step(step))) << step;
+    }
+  }
+}
+
 TEST(Loader, AnEpochVisitsEveryImageOnceInAnOrderOfItsOwn) {
   Loader loader(some_images(61), {.batch_size = 8, .workers = 0, .drop_last = false, .seed = 3});
   EXPECT_EQ(loader.steps_per_epoch(), 8);

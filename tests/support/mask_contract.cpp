@@ -5,6 +5,9 @@
 
 #include <utility>
 
+#include <array>
+#include <thread>
+
 #include "support/compare.h"
 #include "support/devices.h"
 #include "support/parameter_changes.h"
@@ -71,6 +74,30 @@ void expect_products(const Placed& p, const at::Tensor& reference, double tolera
     expect_same(p.back(p.mask->matmul(p.there(x))), at::matmul(reference, x), {x}, p.parameters, tolerance, "matmul");
     expect_same(p.back(p.mask->matmul_transposed(p.there(x))), at::matmul(reference.mT(), x), {x}, p.parameters,
                 tolerance, "matmul_transposed");
+  }
+}
+
+/// A mask is shared: what it makes on first use, several threads may ask for at once.
+void expect_shared(const Placed& p, const at::Tensor& reference, double tolerance) {
+  const at::Tensor x = p.there(normal(joined(leading_shapes(*p.mask)[0], p.mask->size(), 3), 2));
+  const at::Tensor expected = at::matmul(reference.detach(), p.back(x));
+  constexpr size_t kThreads = 3;
+  std::array<at::Tensor, kThreads> products, matrices;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const at::NoGradGuard no_grad;
+      p.mask->counts();
+      const auto sparse = p.mask->sparse();
+      matrices[i] = sparse ? sparse->dense() : p.mask->dense();
+      p.mask->factors();
+      products[i] = p.mask->matmul(x);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < kThreads; ++i) {
+    EXPECT_TRUE(close(p.back(products[i]), expected, tolerance)) << "matmul on thread " << i;
+    EXPECT_TRUE(close(p.back(matrices[i]).to(at::kDouble), reference.detach(), tolerance)) << "matrix on thread " << i;
   }
 }
 
@@ -208,6 +235,7 @@ void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tol
     const Placed placed{device.is_cpu() ? mask : mask->to(device), learnable(*mask), device};
     // A mask whose rows can be empty or signed keeps its denominators away from zero by eps; the references above do so
     // too.
+    expect_shared(placed, reference, tolerance);
     expect_products(placed, reference, tolerance);
     expect_forms(placed, reference, tolerance);
     expect_attention(placed, reference, tolerance);
