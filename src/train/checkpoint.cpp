@@ -4,7 +4,6 @@
 
 #include <charconv>
 
-#include "topomask/config.h"
 #include "train/tensor_file.h"
 
 namespace topomask {
@@ -104,16 +103,6 @@ void load_weights(torch::nn::Module& model, const NamedTensors& weights, bool ot
     TORCH_CHECK(own.contains(name), "load_weights: the model must have ", name,
                 ", got none: the weights are of another model");
   }
-}
-
-LoadedModel load_model(const std::filesystem::path& path, at::Device device) {
-  const Checkpoint checkpoint = load_checkpoint(path);
-  LoadedModel loaded{.config = parse_config(checkpoint.config, path.string() + ": "), .step = checkpoint.step};
-  loaded.model = std::make_shared<ViT>(loaded.config.model, loaded.config.train.seed);
-  load_weights(*loaded.model, checkpoint.average.empty() ? checkpoint.model : checkpoint.average);
-  loaded.model->to(device);
-  loaded.model->eval();
-  return loaded;
 }
 
 }  // namespace topomask

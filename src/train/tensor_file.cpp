@@ -113,7 +113,7 @@ int64_t check_frame(io::InputFile& file, const std::string& kind) {
     io::fail(origin, size < promised ? "truncated" : "damaged", ": header says ", promised, " bytes, file has ", size);
   }
   uint32_t crc = 0, stored = 0;
-  std::vector<char> chunk(size_t{1} << 20);
+  std::vector<char> chunk(io::kReadBuffer);
   for (int64_t at = 0; at < size - kChecksumBytes;) {
     const auto part = static_cast<size_t>(std::min<int64_t>(std::ssize(chunk), size - kChecksumBytes - at));
     file.read_at(at, chunk.data(), part);
