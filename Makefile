@@ -6,12 +6,14 @@
 #   make build           build everything
 #   make bench           run the benchmarks; SUITE=name for one of them
 #   make setup           install the Debian packages and torch (into .venv), nothing else
+#   make fuzz            fuzz every reader of files and arguments; SECONDS=30 for each, TARGET=name for one
+#   make tsan            run the tests that use threads under the thread sanitizer; AREAS="walks data" for some
 #   make format          format the sources
 #   make format-check    fail where a source is not formatted
 #   make tidy FILE=...   clang-tidy on one file (about a minute)
 #   make clean           remove build/ (.venv stays)
 #
-#   PRESET=release       the CMake preset: release, dev, ci (warnings are errors), asan, cuda
+#   PRESET=release       the CMake preset: release, dev, ci (warnings are errors), asan, tsan, fuzz, cuda
 #   TORCH=dir            build against this torch (site-packages/torch); installs none
 #   TORCH_PYTHON=python  build against the torch of this python; installs none
 #   BUILD_DIR=dir        build there instead of in build/$PRESET
@@ -25,7 +27,7 @@ PRESET ?= release
 BUILD_DIR ?= build/$(PRESET)
 export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
 
-.PHONY: help setup build test demo demo-routes bench format format-check tidy clean
+.PHONY: help setup build test demo demo-routes bench fuzz tsan format format-check tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -55,6 +57,13 @@ bench: setup
 	@scripts/packages.sh bench || echo 'make bench: goes on without pictures' >&2
 	@scripts/build.sh $(if $(SUITE),$(SUITE:%=bench_%),bench/all)
 	@bench/run $(BUILD_DIR) $(SUITE)
+
+fuzz: setup
+	@scripts/packages.sh fuzz
+	@scripts/fuzz.sh $(or $(SECONDS),30) $(TARGET)
+
+tsan: setup
+	@scripts/tsan.sh $(AREAS)
 
 format format-check:
 	@scripts/packages.sh format

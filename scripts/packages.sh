@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the Debian packages of the groups named (build, bench, data, format, tidy) are installed. Nothing runs where they are.
+# Makes sure that the Debian packages of the groups named (build, bench, data, format, tidy, fuzz) are installed. Nothing runs where they are.
 # APT=0 skips the check, for machines whose tools come from elsewhere.
 set -euo pipefail
 
@@ -10,6 +10,7 @@ declare -A groups=(
   [data]="dataset-fashion-mnist"
   [format]="clang-format"
   [tidy]="clang-tidy"
+  [fuzz]="clang-14 libclang-rt-14-dev"
 )
 
 packages=()

@@ -10,11 +10,6 @@
 #include <utility>
 
 namespace topomask::io {
-namespace {
-
-constexpr size_t kChunk = size_t{1} << 18;
-
-}  // namespace
 
 InputFile::InputFile(Origin origin) : origin_(std::move(origin)) {
   descriptor_ = ::open(origin_.path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -52,10 +47,10 @@ void InputFile::read_at(int64_t offset, char* out, size_t bytes) {
   }
 }
 
-ByteSource::ByteSource(Origin origin) : file_(std::move(origin)), chunk_(kChunk) {
+ByteSource::ByteSource(Origin origin) : file_(std::move(origin)), chunk_(kReadBuffer) {
   // A pipe may hand over one byte at a time, and the magic number has two.
   while (chunk_end_ < 2) {
-    const size_t got = file_.read(reinterpret_cast<char*>(chunk_.data()) + chunk_end_, kChunk - chunk_end_);
+    const size_t got = file_.read(reinterpret_cast<char*>(chunk_.data()) + chunk_end_, kReadBuffer - chunk_end_);
     if (got == 0) break;
     chunk_end_ += got;
   }
@@ -97,7 +92,7 @@ size_t ByteSource::read_plain(char* out, size_t bytes) {
 bool ByteSource::more_input() {
   if (chunk_at_ < chunk_end_) return true;
   chunk_at_ = 0;
-  chunk_end_ = file_.read(reinterpret_cast<char*>(chunk_.data()), kChunk);
+  chunk_end_ = file_.read(reinterpret_cast<char*>(chunk_.data()), kReadBuffer);
   return chunk_end_ > 0;
 }
 
@@ -106,7 +101,7 @@ size_t ByteSource::read_gzip(char* out, size_t bytes) {
   stream_.next_in = chunk_.data() + chunk_at_;
   stream_.avail_in = static_cast<uInt>(chunk_end_ - chunk_at_);
   stream_.next_out = reinterpret_cast<unsigned char*>(out);
-  stream_.avail_out = static_cast<uInt>(std::min(bytes, kChunk));
+  stream_.avail_out = static_cast<uInt>(std::min(bytes, kReadBuffer));
   const uInt room = stream_.avail_out;
   const int status = inflate(&stream_, Z_NO_FLUSH);
   chunk_at_ = chunk_end_ - stream_.avail_in;

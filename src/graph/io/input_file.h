@@ -15,6 +15,13 @@ namespace topomask::io {
 /// The most bytes one byte of a deflate stream can become.
 inline constexpr int64_t kLargestDeflateRatio = 1032;
 
+/// The size of a reader's buffers. The fuzzers are built with a smaller one, so that their short inputs cross the end
+/// of a buffer as often as long files do.
+#ifndef TOPOMASK_READ_BUFFER
+#define TOPOMASK_READ_BUFFER (1 << 18)
+#endif
+inline constexpr size_t kReadBuffer = TOPOMASK_READ_BUFFER;
+
 /// A file open for reading. Directories are refused; pipes work, without a known size.
 class InputFile {
  public:

@@ -56,7 +56,7 @@ std::string npy_header(const std::string& type, const std::string& shape);
 
 template <typename Item, typename Visit>
 void NpyReader::for_each_item(Visit&& visit) {
-  constexpr int64_t kItems = 8192;
+  constexpr int64_t kItems = kReadBuffer / 32;
   std::vector<Item> chunk(static_cast<size_t>(std::min(kItems, size_)));
   for (int64_t first = 0; first < size_; first += kItems) {
     const int64_t count = std::min(kItems, size_ - first);

@@ -9,7 +9,6 @@
 namespace topomask::io {
 namespace {
 
-constexpr size_t kWindow = size_t{1} << 18;
 constexpr size_t kShownBytes = 40;
 
 std::string quoted(std::string_view word) {
@@ -20,15 +19,15 @@ std::string quoted(std::string_view word) {
 
 }  // namespace
 
-TextReader::TextReader(Origin origin) : source_(std::move(origin)), window_(kWindow + 1) {
+TextReader::TextReader(Origin origin) : source_(std::move(origin)), window_(kReadBuffer + 1) {
   at_ = end_ = window_.data();
 }
 
 void TextReader::refill() {
   const size_t kept = static_cast<size_t>(end_ - at_);
   std::memmove(window_.data(), at_, kept);
-  const size_t got = source_.read(window_.data() + kept, kWindow - kept);
-  exhausted_ = kept + got < kWindow;
+  const size_t got = source_.read(window_.data() + kept, kReadBuffer - kept);
+  exhausted_ = kept + got < kReadBuffer;
   window_[kept + got] = '\0';
   at_ = window_.data();
   end_ = at_ + kept + got;

@@ -63,6 +63,7 @@ class TextReader {
 
  private:
   static constexpr int64_t kLongestToken = 512;
+  static_assert(kReadBuffer >= 2 * kLongestToken, "a token and what is before it must fit the window");
 
   bool ends_token(const char* p) const { return *p == ' ' || *p == '\t' || *p == '\n' || *p == '\r' || p == end_; }
   const char* token_end() const;

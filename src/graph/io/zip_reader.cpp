@@ -13,7 +13,6 @@ constexpr int64_t kLargestDirectory = int64_t{1} << 26;
 constexpr uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark = 0x06064b50, kEntryMark = 0x02014b50,
                    kLocalMark = 0x04034b50;
 constexpr uint32_t kIn64 = 0xffffffff;
-constexpr size_t kChunk = size_t{1} << 16;
 
 template <typename T>
 T field(const char* at) {
@@ -124,7 +123,7 @@ std::map<std::string, ZipMember> read_zip_directory(InputFile& file) {
 }
 
 ZipMemberReader::ZipMemberReader(InputFile& file, const ZipMember& member)
-    : file_(file), member_(member), chunk_(kChunk) {
+    : file_(file), member_(member), chunk_(kReadBuffer) {
   const auto refuse = [&](const auto&... text) { fail(file.origin(), member.name, ": ", text...); };
   if (member.flags & 1) refuse("the member is encrypted");
   if (member.method != 0 && member.method != 8) {
@@ -167,7 +166,7 @@ void ZipMemberReader::read(char* out, size_t bytes) {
 void ZipMemberReader::inflate_into(char* out, size_t bytes) {
   while (bytes > 0) {
     if (stream_.avail_in == 0 && packed_left_ > 0) {
-      const auto part = std::min<int64_t>(packed_left_, static_cast<int64_t>(kChunk));
+      const auto part = std::min<int64_t>(packed_left_, static_cast<int64_t>(kReadBuffer));
       file_.read_at(packed_at_, chunk_.data(), static_cast<size_t>(part));
       packed_at_ += part;
       packed_left_ -= part;

@@ -1,0 +1,51 @@
+# Fuzzers of everything that reads files or arguments (tests/fuzz), with clang's libFuzzer and the address and
+# undefined-behaviour sanitizers. The readers are compiled into a library of their own: building all of topomask with
+# sanitizers would take far longer, and nothing else is fuzzed.
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "TOPOMASK_FUZZ needs clang, whose libFuzzer it uses; the compiler is ${CMAKE_CXX_COMPILER_ID}. "
+    "`scripts/packages.sh fuzz` installs clang 14, and the preset `fuzz` chooses it.")
+endif()
+find_package(CLI11 REQUIRED)
+
+add_library(fuzz_options INTERFACE)
+target_include_directories(fuzz_options INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
+  "${PROJECT_SOURCE_DIR}/apps" "${PROJECT_SOURCE_DIR}/tests")
+target_compile_features(fuzz_options INTERFACE cxx_std_20)
+# Short inputs are to cross the end of a buffer too.
+target_compile_definitions(fuzz_options INTERFACE TOPOMASK_READ_BUFFER=1024)
+# vptr would need the type information of classes that torch hides.
+set(_sanitizers -fsanitize=address,undefined,float-cast-overflow -fno-sanitize=vptr)
+target_compile_options(fuzz_options INTERFACE ${_sanitizers} -fsanitize=fuzzer-no-link -fno-sanitize-recover=all
+  -fno-omit-frame-pointer)
+target_link_options(fuzz_options INTERFACE ${_sanitizers})
+target_link_libraries(fuzz_options INTERFACE Topomask::Torch topomask_options ZLIB::ZLIB nlohmann_json::nlohmann_json
+  JPEG::JPEG PNG::PNG CLI11::CLI11)
+
+file(GLOB _readers CONFIGURE_DEPENDS src/graph/io/*.cpp src/config/*.cpp src/core/nearest_name.cpp)
+set(_others
+  src/core/checks.cpp src/core/recycled.cpp src/sparse/pattern.cpp
+  src/graph/builders.cpp src/graph/csr.cpp src/graph/erdos_renyi.cpp src/graph/forest.cpp src/graph/from_edges.cpp
+  src/graph/graph.cpp src/graph/weights.cpp
+  src/walks/check_arrays.cpp src/walks/plan.cpp src/walks/table.cpp src/walks/table_file.cpp
+  src/data/cifar.cpp src/data/dataset.cpp src/data/idx.cpp src/data/image.cpp src/data/jpeg.cpp src/data/png.cpp
+  src/nn/options.cpp src/train/checkpoint.cpp src/train/tensor_file.cpp
+  apps/config_arguments.cpp)
+list(TRANSFORM _others PREPEND "${PROJECT_SOURCE_DIR}/")
+add_library(fuzz_readers STATIC EXCLUDE_FROM_ALL ${_readers} ${_others})
+target_link_libraries(fuzz_readers PUBLIC fuzz_options)
+target_precompile_headers(fuzz_readers PRIVATE "${PROJECT_SOURCE_DIR}/src/pch.h")
+compile_folders_as_one(fuzz_readers)
+
+# One program for each file of tests/fuzz; `fuzzers` builds them all.
+file(GLOB _targets CONFIGURE_DEPENDS tests/fuzz/*.cpp)
+add_custom_target(fuzzers)
+foreach(_source IN LISTS _targets)
+  cmake_path(GET _source STEM _name)
+  add_executable(fuzz_${_name} EXCLUDE_FROM_ALL "${_source}")
+  target_link_libraries(fuzz_${_name} PRIVATE fuzz_readers)
+  target_link_options(fuzz_${_name} PRIVATE -fsanitize=fuzzer)
+  target_precompile_headers(fuzz_${_name} REUSE_FROM fuzz_readers)
+  set_target_properties(fuzz_${_name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz"
+    OUTPUT_NAME ${_name})
+  add_dependencies(fuzzers fuzz_${_name})
+endforeach()
