@@ -23,7 +23,8 @@ std::string bytes_in(const fs::path& path) {
 
 /// The error of loading these bytes from a file; empty where they are taken.
 std::string refusal(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  fs::remove(path);  // ext4 waits for the disk when a file is cut to nothing and written again
+  std::ofstream(path, std::ios::binary) << bytes;
   try {
     load_checkpoint(path);
     return "";
