@@ -3,6 +3,7 @@
 #   make demo            train five kinds of attention on Fashion-MNIST (4 minutes), compare them: build/demo/report.html
 #   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
 #   make test            build what is tested and run the tests; LABEL=fast for the quick ones
+#   make torture         random cases against a dense reference for SECONDS=60, SEED=1, DEVICE=cpu or cuda
 #   make build           build everything
 #   make bench           run the benchmarks; SUITE=name for one of them
 #   make setup           install the Debian packages and torch (into .venv), nothing else
@@ -27,7 +28,10 @@ PRESET ?= release
 BUILD_DIR ?= build/$(PRESET)
 export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
 
-.PHONY: help setup build test demo demo-routes bench fuzz tsan format format-check tidy clean
+SEED ?= 1
+DEVICE ?= cpu
+
+.PHONY: help setup build test torture fuzz tsan demo demo-routes bench format format-check tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -42,6 +46,10 @@ build: setup
 test: setup
 	@scripts/build.sh tests/all
 	@ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$')
+
+torture: setup
+	@scripts/build.sh topomask_torture
+	@$(BUILD_DIR)/tests/topomask_torture --seconds $(or $(SECONDS),60) --seed $(SEED) --device $(DEVICE)
 
 demo: setup
 	@$(if $(DATA),true,scripts/packages.sh data || true)

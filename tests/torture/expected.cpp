@@ -1,0 +1,124 @@
+#include "torture/expected.h"
+
+#include <ATen/ATen.h>
+
+namespace topomask::torture {
+namespace {
+
+at::Tensor safe_divide(const at::Tensor& a, const at::Tensor& b) {
+  return a / b.clamp_min(1e-300);
+}
+
+/// D kept eps from zero with its sign; constant where it is moved.
+at::Tensor kept_away(const at::Tensor& denominator, double eps) {
+  const at::Tensor least = at::full_like(denominator, eps).masked_fill_(denominator < 0, -eps);
+  return at::where(denominator.abs() < eps, least, denominator);
+}
+
+/// Everything but the weights is the same for both kinds of attention. `sums` E_ij; `doubtful`: rows that rounding
+/// decides for another reason, or undefined.
+Expected normalised(const at::Tensor& weights, const at::Tensor& sums, const at::Tensor& entries, const at::Tensor& v,
+                    double eps, const Tolerance& tolerance, const at::Tensor& doubtful = {}) {
+  Expected result;
+  const double tol = tolerance.total();
+  const at::Tensor d = weights.sum(-1, true), kept = kept_away(d, eps);
+  result.out = at::matmul(weights, v) / kept;
+  const at::Tensor out = result.out.detach(), plain = d.detach(), size = kept.detach().abs();
+  const at::Tensor total = sums.sum(-1, true), off = total * tol;
+  const at::Tensor condition = safe_divide(total, size).clamp_min(1);
+  // Whether D is clamped, or to which sign, is a matter of rounding.
+  at::Tensor unsure =
+      ((plain.abs() - eps).abs() <= 2 * off).logical_or((plain.abs() <= 2 * off).logical_and(plain.abs() < 2 * eps));
+  unsure = unsure.logical_and(total > 0);
+  if (doubtful.defined()) unsure = unsure.logical_or(doubtful);
+  result.sound = (condition * tol < 0.1).logical_and(unsure.logical_not());
+  const at::Tensor reach = at::matmul(sums, v.detach().abs());
+  result.spread = reach / size;
+  const at::Tensor error = (reach + total * out.abs()) / size;
+  const at::Tensor least = (plain.abs() - 2 * off).clamp_min(eps * 0.99);
+  result.scale = at::where(result.sound, error, reach * (1 + tol) / least);
+  result.inverse = condition / size;
+  result.weighted = sums * result.inverse;
+  result.entries = entries;
+  return result;
+}
+
+/// κ_i/|D_i|·Σ_c|g_ic|(|v_jc| + |out_ic|): the size of ∂L/∂w_ij.
+at::Tensor weight_scale(const at::Tensor& v, const Expected& expected, const at::Tensor& cotangent) {
+  const at::Tensor g = cotangent.abs();
+  return (at::matmul(g, v.detach().abs().mT()) + (g * expected.spread).sum(-1, true)) * expected.inverse;
+}
+
+}  // namespace
+
+Tolerance tolerance_of(at::ScalarType dtype, double mask_accuracy) {
+  switch (dtype) {
+    case at::kDouble:
+      return {1e-11, 1e-11, mask_accuracy};
+    case at::kFloat:
+      return {1e-5, 1e-5, mask_accuracy};
+    case at::kHalf:
+      return {5e-3, 1e-5, mask_accuracy};
+    default:
+      return {3e-2, 1e-5, mask_accuracy};
+  }
+}
+
+Expected expected_attention(const KernelProblem& p, const Tolerance& tolerance) {
+  const at::Tensor products = at::matmul(p.phi_q, p.phi_k.mT());
+  const at::Tensor sizes = at::matmul(p.size_q, p.size_k.mT());
+  return normalised(products * p.mask.matrix, sizes * p.mask.magnitude, sizes, p.v, p.eps, tolerance);
+}
+
+Scales attention_scales(const KernelProblem& p, const Expected& expected, const at::Tensor& cotangent) {
+  const at::Tensor grad = weight_scale(p.v, expected, cotangent), masked = grad * p.mask.magnitude;
+  return {at::matmul(masked, p.size_k), at::matmul(masked.mT(), p.size_q),
+          at::matmul(expected.weighted.mT(), cotangent.abs()), grad * expected.entries};
+}
+
+Expected expected_softmax(const SoftmaxProblem& p, const Tolerance& tolerance) {
+  const at::Tensor scores = at::matmul(p.q, p.k.mT()) * p.scale;
+  const at::Tensor plain = scores.detach();
+  // An exponent is as accurate as the sum that it is.
+  at::Tensor terms = at::matmul(p.q.detach().abs(), p.k.detach().abs().mT()) * std::abs(p.scale);
+  const double ratio = tolerance.inside / tolerance.rounding;
+  if (p.additive) {
+    const at::Tensor shifted = scores + p.mask.matrix;
+    const at::Tensor largest = shifted.detach().amax(-1, true);
+    const at::Tensor weights = (shifted - largest).exp();
+    const at::Tensor sizes = weights.detach() * (1 + (terms + p.mask.magnitude) * ratio +
+                                                 p.mask.magnitude * (tolerance.mask / tolerance.total()));
+    return normalised(weights, sizes, sizes, p.v, 1e-300, tolerance);
+  }
+  const at::Tensor matrix = p.mask.matrix.detach();
+  const auto largest_where = [&](const at::Tensor& present) {
+    const at::Tensor kept = at::where(present, plain, -std::numeric_limits<double>::infinity());
+    return kept.amax(-1, true).nan_to_num(0.0, 0.0, 0.0);
+  };
+  const at::Tensor largest = largest_where(matrix != 0);
+  const at::Tensor weights = (scores - largest).exp();
+  const at::Tensor sizes = weights.detach() * (1 + terms * ratio);
+  const at::Tensor product = weights * p.mask.matrix;
+  // An entry that is zero may come out as rounding and count for the maximum, and a tiny one as zero and not count:
+  // that scales a row, which matters where its denominator is clamped.
+  const at::Tensor wide = largest_where(p.mask.magnitude.expand_as(matrix) > 0),
+                   narrow = largest_where(matrix.abs() > p.mask.magnitude * tolerance.total());
+  const at::Tensor d = product.detach().sum(-1, true).abs();
+  const at::Tensor clamped = d * (largest - wide).exp() < p.eps * 1.01;
+  // Exponentials of absent pairs, which are in the gradient of M alone, are cut off before they overflow.
+  const double most = tolerance.inside < 1e-8 ? 300 : 40;
+  const at::Tensor beyond = plain.amax(-1, true) - largest > most;
+  return normalised(product, sizes * p.mask.magnitude, sizes, p.v, p.eps, tolerance,
+                    clamped.logical_and(wide != narrow).logical_or(beyond));
+}
+
+Scales softmax_scales(const SoftmaxProblem& p, const Expected& expected, const at::Tensor& cotangent) {
+  const at::Tensor grad = weight_scale(p.v, expected, cotangent);
+  // ∂L/∂s_ij = w_ij ∂L/∂w_ij, and the same for an additive mask.
+  const at::Tensor scores = p.additive ? grad * expected.entries : grad * expected.entries * p.mask.magnitude;
+  return {at::matmul(scores, p.k.detach().abs()) * std::abs(p.scale),
+          at::matmul(scores.mT(), p.q.detach().abs()) * std::abs(p.scale),
+          at::matmul(expected.weighted.mT(), cotangent.abs()), grad * expected.entries};
+}
+
+}  // namespace topomask::torture
