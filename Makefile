@@ -8,13 +8,12 @@
 #   make bench           run the benchmarks; SUITE=name for one of them
 #   make setup           install the Debian packages and torch (into .venv), nothing else
 #   make fuzz            fuzz every reader of files and arguments; SECONDS=30 for each, TARGET=name for one
-#   make tsan            run the tests that use threads under the thread sanitizer; AREAS="walks data" for some
 #   make format          format the sources
 #   make format-check    fail where a source is not formatted
 #   make tidy FILE=...   clang-tidy on one file (about a minute)
 #   make clean           remove build/ (.venv stays)
 #
-#   PRESET=release       the CMake preset: release, dev, ci (warnings are errors), asan, tsan, fuzz, cuda
+#   PRESET=release       the CMake preset: release, dev, ci (warnings are errors), asan, fuzz, cuda
 #   TORCH=dir            build against this torch (site-packages/torch); installs none
 #   TORCH_PYTHON=python  build against the torch of this python; installs none
 #   BUILD_DIR=dir        build there instead of in build/$PRESET
@@ -31,7 +30,7 @@ export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
 SEED ?= 1
 DEVICE ?= cpu
 
-.PHONY: help setup build test torture fuzz tsan demo demo-routes bench format format-check tidy clean
+.PHONY: help setup build test torture fuzz demo demo-routes bench format format-check tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -69,9 +68,6 @@ bench: setup
 fuzz: setup
 	@scripts/packages.sh fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),30) $(TARGET)
-
-tsan: setup
-	@scripts/tsan.sh $(AREAS)
 
 format format-check:
 	@scripts/packages.sh format
