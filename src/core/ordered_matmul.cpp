@@ -65,7 +65,7 @@ at::Tensor plain_product(const at::Tensor& a, const at::Tensor& b) {
   const Cut cut(slices, n, k, m);
   const at::Tensor partial =
       cut.inner_blocks > 1 ? at::empty({cut.inner_blocks, slices, n, m}, a.options()) : y.unsqueeze(0);
-  for_library_tasks(cut.tasks(), 1, [&](int64_t begin, int64_t end) {
+  const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       int64_t rest = task;
       const auto next = [&rest](int64_t blocks) { return std::exchange(rest, rest / blocks) % blocks; };
@@ -84,7 +84,14 @@ at::Tensor plain_product(const at::Tensor& a, const at::Tensor& b) {
         at::bmm_out(to, x, z);
       }
     }
-  });
+  };
+  if (slices * n * k * m < kTaskWork) {  // not worth other threads
+    const PlainOps plain;
+    const OneLibraryThread alone;
+    run(0, cut.tasks());
+  } else {
+    for_library_tasks(cut.tasks(), 1, run);
+  }
   if (cut.inner_blocks > 1) {
     y.copy_(partial[0]);
     for (int64_t block = 1; block < cut.inner_blocks; ++block) y.add_(partial[block]);
@@ -95,7 +102,7 @@ at::Tensor plain_product(const at::Tensor& a, const at::Tensor& b) {
 /// The sum over leading dimensions that broadcasting added, one after the other.
 at::Tensor reduced_to(at::Tensor x, at::IntArrayRef shape) {
   const auto summed = [](const at::Tensor& t, int64_t axis) {
-    at::Tensor total = t.select(axis, 0).clone();
+    at::Tensor total = t.size(axis) == 0 ? t.sum(axis) : t.select(axis, 0).clone();
     for (int64_t s = 1; s < t.size(axis); ++s) total += t.select(axis, s);
     return total;
   };

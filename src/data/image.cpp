@@ -9,10 +9,10 @@
 namespace topomask {
 
 std::string refused_size(int64_t width, int64_t height, int64_t bytes, int64_t pixels_per_byte) {
-  constexpr int64_t kMost = int64_t{1} << 28, kAlwaysFine = int64_t{1} << 22;
+  constexpr int64_t kAlwaysFine = int64_t{1} << 22;
   const int64_t pixels = width * height;  // both are below 2³¹
   const std::string promise = c10::str("it promises ", width, " x ", height, " pixels, more than ");
-  if (pixels > kMost) return c10::str(promise, kMost);
+  if (pixels > kLargestImagePixels) return c10::str(promise, kLargestImagePixels);
   if (pixels <= kAlwaysFine || pixels / pixels_per_byte <= bytes) return "";
   return c10::str(promise, "its ", bytes, " bytes can hold");
 }

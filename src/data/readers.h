@@ -22,6 +22,8 @@ DatasetPtr open_synthetic(const DataOptions& options, bool test);
 at::Tensor read_idx(const std::filesystem::path& path, int64_t dimensions);
 
 /// The most bytes of images kept in memory.
+/// Pixels of one image.
+inline constexpr int64_t kLargestImagePixels = int64_t{1} << 28;
 inline constexpr int64_t kLargestImageMemory = int64_t{1} << 36;
 
 }  // namespace topomask

@@ -57,7 +57,8 @@ std::string section(const std::string& page, const std::string& id) {
 
 TEST(Runs, TrainingGoesOnWhereItWasStoppedAndLeavesItsFiles) {
   const std::string folder = run_folder("grf-0");
-  for (const char* file : {"config.json", "metrics.jsonl", "checkpoint.safetensors", "summary.json", "provenance.json"}) {
+  for (const char* file :
+       {"config.json", "metrics.jsonl", "checkpoint.safetensors", "summary.json", "provenance.json"}) {
     EXPECT_TRUE(std::filesystem::exists(folder + "/" + file)) << file;
   }
   const Finished again = tool("train --out " + folder + " --model.variant grf" + kTiny);

@@ -79,7 +79,8 @@ TEST(Options, WrongTypesAreRefusedWithFileAndKey) {
   expect(R"({"inner": 3})", "inner must be an object, got 3");
   expect("[1]", "expected an object in braces, got array");
   expect("{\"rate\": ", "run.json: not JSON: parse error at line 1");
-  expect("{\"rate\": 1e400}", "run.json: a number is out of the range of float64 at line 1: number overflow parsing '1e400'");
+  expect("{\"rate\": 1e400}",
+         "run.json: a number is out of the range of float64 at line 1: number overflow parsing '1e400'");
 }
 
 // Printing such a value in an error text would take a call for each level.

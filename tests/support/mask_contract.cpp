@@ -3,10 +3,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 
-#include <utility>
-
 #include <array>
 #include <thread>
+#include <utility>
 
 #include "support/compare.h"
 #include "support/devices.h"

@@ -11,9 +11,9 @@ namespace topomask::testing {
 ///
 /// Products with M and Mᵀ, dense(), sparse() and factors(); kernel attention by every route the mask offers; softmax
 /// attention; outputs and every gradient, over leading dimensions and non-contiguous inputs; use by several threads at
-/// once, before anything is cached; that it follows its parameters however they are written (parameter_changes.h). Where
-/// there is a GPU, all of it again for the mask moved there. On the CPU all of it is the same bit for bit with 1, 2 and
-/// 7 threads.
+/// once, before anything is cached; that it follows its parameters however they are written (parameter_changes.h).
+/// Where there is a GPU, all of it again for the mask moved there. On the CPU all of it is the same bit for bit with 1,
+/// 2 and 7 threads.
 void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tolerance = 1e-10);
 
 /// A mask made with 1, 2 and 7 threads is the same bit for bit: patterns, factors, products with M and Mᵀ, attention by

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "core/checks.h"
-#include "core/pull_back.h"
-#include "core/tensor_cache.h"
 #include "core/move.h"
 #include "core/ordered_sums.h"
+#include "core/pull_back.h"
+#include "core/tensor_cache.h"
 #include "masks/diffusion/chebyshev.h"
 #include "masks/diffusion/generator.h"
 #include "masks/diffusion/lanczos.h"

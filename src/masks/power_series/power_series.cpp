@@ -45,8 +45,8 @@ class Structure {
     }
     return hops_;
   }
-  /// [K, entries of hops()]: computed once, or, where the weights are learned, from the values they have. Differentiable
-  /// in them.
+  /// [K, entries of hops()]: computed once, or, where the weights are learned, from the values they have.
+  /// Differentiable in them.
   at::Tensor powers() const {
     if (!learns_weights()) {
       std::call_once(constant_once_, [this] {

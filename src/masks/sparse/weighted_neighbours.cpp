@@ -51,7 +51,8 @@ class WeightedNeighboursMask final : public Mask {
   /// Every entry receives at most one weight, so that no order of additions matters.
   at::Tensor values(const at::Tensor& weights) const {
     const auto options = weights.options().requires_grad(false);
-    const at::Tensor identity = at::zeros({structure_.pattern->entries()}, options).index_fill(0, structure_.diagonal, 1);
+    const at::Tensor identity =
+        at::zeros({structure_.pattern->entries()}, options).index_fill(0, structure_.diagonal, 1);
     return identity + at::zeros_like(identity).index_copy(0, structure_.edges, weights);
   }
   SparseMatrix plain() const { return {structure_.pattern, values(weights_.detach())}; }
