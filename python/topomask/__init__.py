@@ -1,30 +1,41 @@
-"""topomask: the operators of the C++ library, `torch.ops.topomask.*`, with what tracing needs beside them.
+"""topomask: transformer attention modulated by a function of a graph, without ever forming the N×N matrix.
 
-Importing loads the shared library: the one TOPOMASK_LIBRARY names, the one beside this package, or the one of a build in the
-checkout this package lies in (build/release/lib).
+    import torch, topomask as tm
+
+    graph = tm.Graph.grid(128, 128)
+    mask = tm.GRFMask(graph, walkers=4, halting_probability=0.5, heads=8)  # an nn.Module; mask.f is learnable
+    out = tm.attention(q, k, v, mask)  # [..., N, D]; gradients to q, k, v and f
+    print(tm.explain(q, k, v, mask))  # the routes, their cost, the choice and why
+
+Masks, estimators, samplers and theory have the names of the C++ library; docs/python.md has the guide.
 """
 
-import os
-import pathlib
+from __future__ import annotations
 
-import torch
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import _library
+from ._exports import *  # noqa: F403
+from ._exports import __all__ as _exported
+from ._ops import _ops as ops
+
+if TYPE_CHECKING:
+    from . import hf as hf
+    from . import nn as nn
+    from . import pyg as pyg
+    from . import timm as timm
+
+library_path = _library.library_path
+__version__ = _library.build_of(_library.library_path()).get("version", "0.1.0")
+
+_LAZY = ("nn", "pyg", "hf", "timm")
 
 
-def library_path():
-    """The shared library that importing this package loads."""
-    named = os.environ.get("TOPOMASK_LIBRARY")
-    if named:
-        return pathlib.Path(named)
-    package = pathlib.Path(__file__).resolve().parent
-    places = [package, package.parent.parent / "build" / "release" / "lib"]
-    for place in places:
-        if (place / "libtopomask.so").exists():
-            return place / "libtopomask.so"
-    raise ImportError("topomask: no libtopomask.so in " + " or ".join(map(str, places)) + "; TOPOMASK_LIBRARY names another")
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-torch.ops.load_library(library_path())
-
-from topomask import fake  # noqa: E402, F401  (registers; needs the library)
-
-ops = torch.ops.topomask
+__all__ = [*_exported, *_LAZY, "library_path", "ops"]

@@ -3,16 +3,23 @@
 The C++ side names this module (`set_python_module`), so that a trace that meets such an operator says what to import.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
+from torch import Tensor
 
 
-@torch.library.register_fake("topomask::sample_walks")
-def sample_walks(offsets, columns, weights, *, group_products=False, **options):
+@torch.library.register_fake("topomask::sample_walks")  # type: ignore[untyped-decorator]
+def sample_walks(
+    offsets: Tensor, columns: Tensor, weights: Tensor, *, group_products: bool = False, **options: Any
+) -> tuple[Tensor, ...]:
     context = torch.library.get_ctx()
     triples, entries = context.new_dynamic_size(), context.new_dynamic_size()
     products = context.new_dynamic_size() if group_products else 0
 
-    def empty(dtype, *shape):
+    def empty(dtype: torch.dtype, *shape: Any) -> Tensor:
         return weights.new_empty(shape, dtype=dtype)
 
     rows = offsets.shape[0]
@@ -31,19 +38,21 @@ def sample_walks(offsets, columns, weights, *, group_products=False, **options):
     )
 
 
-@torch.library.register_fake("topomask::product_pattern")
-def product_pattern(a_offsets, a_columns, bt_offsets, bt_columns, cols):
+@torch.library.register_fake("topomask::product_pattern")  # type: ignore[untyped-decorator]
+def product_pattern(
+    a_offsets: Tensor, a_columns: Tensor, bt_offsets: Tensor, bt_columns: Tensor, cols: int
+) -> tuple[Tensor, Tensor]:
     entries = torch.library.get_ctx().new_dynamic_size()
     return torch.empty_like(a_offsets), a_columns.new_empty(entries)
 
 
-@torch.library.register_fake("topomask::row_tiles")
-def row_tiles(offsets, columns):
+@torch.library.register_fake("topomask::row_tiles")  # type: ignore[untyped-decorator]
+def row_tiles(offsets: Tensor, columns: Tensor) -> Tensor:
     return columns.new_empty(torch.library.get_ctx().new_dynamic_size())
 
 
-@torch.library.register_fake("topomask::walk_table")
-def walk_table(offsets, columns, factors, *options):
+@torch.library.register_fake("topomask::walk_table")  # type: ignore[untyped-decorator]
+def walk_table(offsets: Tensor, columns: Tensor, factors: Tensor, *options: Any) -> list[Tensor]:
     context = torch.library.get_ctx()
     triples, entries = context.new_dynamic_size(), context.new_dynamic_size()
     of = factors.new_empty
@@ -59,8 +68,23 @@ def walk_table(offsets, columns, factors, *options):
     ]
 
 
-@torch.library.register_fake("topomask::walk_visits")
-def walk_visits(offsets, columns, factors, threshold, alias, halt_below, scale, walkers, first_walker, seed, antithetic, ensemble, first, count):
+@torch.library.register_fake("topomask::walk_visits")  # type: ignore[untyped-decorator]
+def walk_visits(
+    offsets: Tensor,
+    columns: Tensor,
+    factors: Tensor,
+    threshold: Tensor | None,
+    alias: Tensor | None,
+    halt_below: Tensor,
+    scale: Tensor,
+    walkers: int,
+    first_walker: int,
+    seed: int,
+    antithetic: bool,
+    ensemble: int,
+    first: int,
+    count: int,
+) -> list[Tensor]:
     visits = torch.library.get_ctx().new_dynamic_size()
     of = factors.new_empty
     return [of(count + 1, dtype=torch.int64), of(visits, dtype=torch.int32), of(visits, dtype=torch.int64), of(visits)]

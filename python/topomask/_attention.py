@@ -1,0 +1,185 @@
+"""Attention modulated by a mask, and the plan that chooses how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _ops
+from ._traced import How
+from .features import FeatureMap, feature_map
+from .mask import DEFAULT_MEMORY_BUDGET, Mask
+
+Features = str | FeatureMap | Callable[[Tensor], Tensor] | None
+
+
+def _check_mask(op: str, mask: Any) -> None:
+    if not isinstance(mask, Mask):
+        raise TypeError(f"{op}: mask must be a topomask.Mask, got {type(mask).__name__}; none_mask(N) is unmasked attention")
+
+
+def _autocast(x: Tensor) -> Tensor:
+    """What autocast makes of an input; in eager mode the library asks for itself."""
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind) and x.dtype in (torch.float32, torch.float16, torch.bfloat16):
+        return x.to(torch.get_autocast_dtype(kind))
+    return x
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    *,
+    features: Features = "relu",
+    route: str = "automatic",
+    eps: float = 1e-6,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> Tensor:
+    """Kernel attention with a multiplicative mask: out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V, D = diag((M ⊙ φ(Q)φ(K)ᵀ)1).
+
+    q, k: [..., N, d_k]; v: [..., N, D]; the same leading dimensions; a mask with H > 1 heads wants dimension −3 to be H. float64,
+    float32, bfloat16 with float32 accumulation, on a GPU also float16. Returns [..., N, D].
+
+    features: φ, by name ("relu", "elu", "exp", "squared_relu", "identity"), a FeatureMap, a function, or None where q and k are
+    features already. route: "automatic", "dense", "sparse", "features" or "operator"; the planner chooses unless one is named.
+    eps: the denominator is kept at least this far from zero, with its sign. memory_budget: bytes beyond inputs and output.
+
+    Differentiable once, in q, k, v and the mask's parameters. `explain` has the cost of every route.
+    """
+    _check_mask("attention", mask)
+    phi = feature_map(features)
+    fq, fk = phi.queries(q), phi.keys(k)
+    if torch.compiler.is_compiling():
+        fq, fk, v = (_autocast(x) for x in (fq, fk, v))
+        return mask._traced_attention(fq, fk, v, How("attention", route, eps, None, memory_budget))
+    out: Tensor = _ops.method(mask._object, "attention", fq, fk, v, route, float(eps), memory_budget)
+    return out
+
+
+def softmax_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    *,
+    mode: str = "multiplicative",
+    scale: float | None = None,
+    route: str = "automatic",
+    eps: float = 1e-6,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> Tensor:
+    """Softmax attention modulated by a mask. Returns [..., N, D].
+
+    mode "multiplicative": weights M_ij·exp(s_ij), normalised, absent pairs excluded; sparse or dense route. mode "additive":
+    softmax(S + M), an absent entry being 0, so that every pair attends: O(N²) by name. S = scale·QKᵀ, 1/√d_k where left out.
+    """
+    _check_mask("softmax_attention", mask)
+    if mode not in ("multiplicative", "additive"):
+        raise ValueError(f"softmax_attention: mode must be multiplicative or additive, got {mode}")
+    if torch.compiler.is_compiling():
+        q, k, v = (_autocast(x) for x in (q, k, v))
+        return mask._traced_attention(q, k, v, How(mode, route, eps, scale, memory_budget))
+    arguments = (q, k, v, mode, None if scale is None else float(scale), route, float(eps), memory_budget)
+    out: Tensor = _ops.method(mask._object, "softmax_attention", *arguments)
+    return out
+
+
+@dataclass(frozen=True)
+class RouteEstimate:
+    """A route, its estimated seconds and bytes beyond inputs and output, whether the mask offers it, and the verdict."""
+
+    route: str
+    available: bool
+    seconds: float
+    bytes: float
+    reason: str
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """The routes with their estimated cost, the choice and why; prints as a table."""
+
+    route: str
+    mask: str
+    reason: str
+    estimates: tuple[RouteEstimate, ...]
+    table: str
+
+    @staticmethod
+    def _of(fields: Any) -> Plan:
+        route, mask, reason, table, routes, seconds, sizes, reasons, available = fields
+        estimates = (RouteEstimate(r, bool(a), s, b, why) for r, a, s, b, why in zip(routes, available, seconds, sizes, reasons))
+        return Plan(route, mask, reason, tuple(estimates), table)
+
+    @property
+    def _chosen(self) -> RouteEstimate:
+        return next(estimate for estimate in self.estimates if estimate.route == self.route)
+
+    @property
+    def seconds(self) -> float:
+        """Estimated seconds of the route chosen."""
+        return self._chosen.seconds
+
+    @property
+    def bytes(self) -> float:
+        """Estimated bytes of the route chosen, beyond inputs and output."""
+        return self._chosen.bytes
+
+    def __str__(self) -> str:
+        return self.table
+
+    __repr__ = __str__
+
+
+def explain(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, features: Features = "relu", memory_budget: int = DEFAULT_MEMORY_BUDGET
+) -> Plan:
+    """What `attention` would do with the same arguments: the routes with their estimated time and memory, the choice and why."""
+    _check_mask("explain", mask)
+    row = feature_map(features)(q[..., :1, :])  # one row tells how many features the map makes
+    fq = row.expand(*q.shape[:-1], row.shape[-1])
+    fk = fq if k.shape == q.shape and k.dtype == q.dtype and k.device == q.device else k  # refused by the library
+    return Plan._of(_ops.method(mask._object, "explain", fq, fk, v, memory_budget))
+
+
+def _counts(mask: Mask, slices: int, features: int, value_dim: int, element_size: int) -> list[int]:
+    return [slices, mask.heads, mask.size, features, value_dim, max(element_size, 4), element_size, torch.get_num_threads()]
+
+
+def plan_attention(
+    mask: Mask,
+    *,
+    slices: int = 1,
+    features: int = 64,
+    value_dim: int = 64,
+    element_size: int = 4,
+    gpu: bool = False,
+    training: bool = False,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> Plan:
+    """The plan for sizes that are not tensors yet: slices = batch × heads, m features, D value dimensions."""
+    counts = _counts(mask, slices, features, value_dim, element_size)
+    return Plan._of(_ops.method(mask._object, "plan_attention", counts, gpu, training, memory_budget))
+
+
+def plan_softmax(
+    mask: Mask,
+    *,
+    slices: int = 1,
+    features: int = 64,
+    value_dim: int = 64,
+    element_size: int = 4,
+    gpu: bool = False,
+    training: bool = False,
+    additive: bool = False,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> Plan:
+    """The same for softmax attention, which has the routes sparse and dense; an additive mask only dense."""
+    counts = _counts(mask, slices, features, value_dim, element_size)
+    return Plan._of(_ops.method(mask._object, "plan_softmax", counts, gpu, training, additive, memory_budget))

@@ -1,0 +1,51 @@
+"""Finds the shared library, compares what it was built against with the torch that is installed, and loads it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import runpy
+
+import torch
+
+
+def library_path() -> pathlib.Path:
+    """The shared library: the one TOPOMASK_LIBRARY names, the one beside this package, or that of a build in the checkout."""
+    named = os.environ.get("TOPOMASK_LIBRARY")
+    if named:
+        return pathlib.Path(named)
+    package = pathlib.Path(__file__).resolve().parent
+    places = [package, package.parent.parent / "build" / "release" / "lib"]
+    for place in places:
+        if (place / "libtopomask.so").exists():
+            return place / "libtopomask.so"
+    raise ImportError("topomask: no libtopomask.so in " + " or ".join(map(str, places)) + "; TOPOMASK_LIBRARY names another")
+
+
+def build_of(library: pathlib.Path) -> dict[str, str]:
+    """What `_build.py` beside the library says: `torch`, the version it was built against, and `cuda`. Empty without one."""
+    file = library.parent / "_build.py"
+    if not file.exists():
+        return {}
+    return {name: str(value) for name, value in runpy.run_path(str(file)).items() if not name.startswith("_")}
+
+
+def mismatch(build: dict[str, str], installed: str) -> str | None:
+    """One sentence if a library of that build cannot be loaded beside that torch: their C++ interfaces differ."""
+    built = build.get("torch", "")
+    if not built or built.split(".")[:2] == installed.split("+")[0].split(".")[:2]:
+        return None
+    wanted = ".".join(built.split(".")[:2])
+    return (
+        f"topomask: torch {installed} is installed, but this topomask was built for torch {wanted}: "
+        f'install it with pip install "torch=={wanted}.*", or build topomask again for the torch you have with '
+        "pip install --no-build-isolation --force-reinstall --no-deps topomask"
+    )
+
+
+def load() -> None:
+    library = library_path()
+    sentence = mismatch(build_of(library), torch.__version__)
+    if sentence:
+        raise ImportError(sentence)
+    torch.ops.load_library(library)

@@ -1,0 +1,147 @@
+"""Every call into the C++ library: its TorchBind objects (`torch.classes.topomask`) and its operators (`torch.ops.topomask`).
+
+The rest of the package calls the functions here and nothing of torch's registries, so that a change of a schema is a change of
+this file. Errors of the library come back as ValueError or TypeError, with the library's own text.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _library
+
+_library.load()
+
+from . import fake  # noqa: E402, F401  (registers; needs the library)
+
+Object = torch.ScriptObject
+"""A C++ value that Python holds."""
+
+_classes: Any = torch.classes.topomask
+_ops: Any = torch.ops.topomask
+
+_OWN = re.compile(r"^[\w.:/ -]{1,200}?: ")
+_MISMATCH = re.compile(
+    r"Expected (a value of|at most|integer|type)|is missing value for argument|Unknown keyword argument|Could not cast"
+)
+
+
+def _translated(error: RuntimeError) -> Exception:
+    """The library's text without torch's stack trace, as the exception Python would raise."""
+    text = str(error)
+    for end in ("\nException raised from", "\nC++ CapturedTraceback", "\nPosition:"):
+        text = text.split(end)[0]
+    if text.endswith("No such file or directory"):
+        return FileNotFoundError(text)
+    if _MISMATCH.search(text):
+        return TypeError(text.replace("__torch__.torch.classes.topomask.", ""))
+    return ValueError(text) if _OWN.match(text) else RuntimeError(text)
+
+
+def _call(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    try:
+        return function(*arguments)
+    except RuntimeError as error:
+        raise _translated(error) from None
+
+
+def static(kind: str, name: str, *arguments: Any) -> Any:
+    """The static method `name` of the TorchBind class `kind`."""
+    return _call(getattr(getattr(_classes, kind), name), arguments)
+
+
+def new(kind: str, *arguments: Any) -> Any:
+    """A new object of the TorchBind class `kind`."""
+    return _call(getattr(_classes, kind), arguments)
+
+
+def method(target: Any, name: str, *arguments: Any) -> Any:
+    """The method `name` of a TorchBind object."""
+    return _call(getattr(target, name), arguments)
+
+
+def signed(seed: int) -> int:
+    """A seed of 64 bits as the signed number that a schema takes."""
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError(f"topomask: seed must be in [0, 2^64), got {seed}")
+    return seed - 2**64 if seed >= 2**63 else seed
+
+
+# Operators, for torch.compile. A pattern is the list of its five tensors, followed by its tiles where it has them.
+
+
+def sparse_attention(q: Tensor, k: Tensor, v: Tensor, values: Tensor, pattern: Sequence[Tensor], eps: float) -> Tensor:
+    out: Tensor = _ops.sparse_attention(q, k, v, values, *pattern[:5], eps, *pattern[5:])[0]
+    return out
+
+
+def sparse_softmax_attention(
+    q: Tensor, k: Tensor, v: Tensor, values: Tensor, pattern: Sequence[Tensor], scale: float, eps: float
+) -> Tensor:
+    out: Tensor = _ops.sparse_softmax_attention(q, k, v, values, *pattern[:5], scale, eps, *pattern[5:])[0]
+    return out
+
+
+def factored_product(
+    q: Tensor, k: Tensor, v: Tensor, left: Tensor, left_pattern: Sequence[Tensor], right: Tensor, right_pattern: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    numerator, denominator = _ops.factored_product(q, k, v, left, *left_pattern[:5], right, *right_pattern[:5])
+    return numerator, denominator
+
+
+def walk_features(f: Tensor, hops: Tensor, loads: Tensor, feature_offsets: Tensor, scale: float) -> Tensor:
+    features: Tensor = _ops.walk_features(f, hops, loads, feature_offsets, scale)
+    return features
+
+
+def sparse_gram(values: Tensor, pattern: Sequence[Tensor], product: Sequence[Tensor]) -> Tensor:
+    gram: Tensor = _ops.sparse_gram(values, list(pattern[:5]), list(product[:5]))
+    return gram
+
+
+def apply_mask(
+    inputs: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    mask: int,
+    what: str,
+    route: str,
+    scale: float | None,
+    eps: float,
+    memory_budget: int,
+) -> Tensor:
+    """Any mask, known by its number; a registered operator. The backward pass computes the forward pass once more."""
+    out: Tensor = _ops.apply_mask([*inputs, *parameters], len(inputs), mask, what, route, scale, eps, memory_budget)
+    return out
+
+
+# Python functions and masks that C++ calls.
+
+_callbacks: dict[int, Callable[[str, list[Tensor]], list[Tensor]]] = {}
+_next_callback = 0
+
+
+def callback(function: Callable[[str, list[Tensor]], list[Tensor]]) -> int:
+    """A number by which C++ calls `function(method, arguments)`; kept until C++ lets go of it."""
+    global _next_callback
+    _next_callback += 1
+    _callbacks[_next_callback] = function
+    return _next_callback
+
+
+def _run_callback(id: int, method: str, arguments: list[Tensor]) -> list[Tensor]:
+    if method == "release":
+        _callbacks.pop(id, None)
+        return []
+    return _callbacks[id](method, arguments)
+
+
+_registry = torch.library.Library("topomask_python", "DEF")
+_registry.define("call(int id, str method, Tensor[] arguments) -> Tensor[]")
+_registry.impl("call", _run_callback, "CompositeImplicitAutograd")
+atexit.register(lambda: _classes.Functions.close_callbacks())

@@ -1,0 +1,164 @@
+"""Feature maps φ of kernel attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _ops
+
+SCALINGS = ("none", "inverse_sqrt", "inverse_fourth_root")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureMap:
+    """φ: R^{d_k} → R^m, applied to queries and keys before kernel attention. A value; differentiable in x. Use the static methods,
+    or a name where attention takes features: "relu", "elu", "exp", "squared_relu", "identity"."""
+
+    name: str
+    function: Callable[[Tensor], Tensor] | None = None
+    scaling: str = "none"
+    offset: float = 0.0
+    omega: Tensor | None = None
+    stabilised: bool = False
+    drawn: tuple[int, int, bool] | None = None
+
+    @staticmethod
+    def identity() -> FeatureMap:
+        """φ(x) = x."""
+        return FeatureMap("identity")
+
+    @staticmethod
+    def relu(offset: float = 0.0) -> FeatureMap:
+        """max(x, 0) + offset."""
+        return FeatureMap("relu", offset=float(offset))
+
+    @staticmethod
+    def elu() -> FeatureMap:
+        """ELU(x) + 1."""
+        return FeatureMap("elu")
+
+    @staticmethod
+    def exp() -> FeatureMap:
+        """exp(x)."""
+        return FeatureMap("exp")
+
+    @staticmethod
+    def squared_relu() -> FeatureMap:
+        """max(x, 0)²."""
+        return FeatureMap("squared_relu")
+
+    @staticmethod
+    def favor(
+        head_dim: int | None = None,
+        features: int | None = None,
+        *,
+        omega: Tensor | None = None,
+        seed: int = 0,
+        orthogonal: bool = True,
+        stabilised: bool = False,
+    ) -> FeatureMap:
+        """FAVOR+: φ(x) = exp(ωᵀx' − ‖x'‖²/2)/√m, x' = x/d_k^{1/4}, so that E[φ(q)·φ(k)] = exp(qᵀk/√d_k).
+
+        Directions from a seed for heads of `head_dim` dimensions, or given: omega [m, d_k]. stabilised: the largest exponent is
+        subtracted, per query row and per key matrix; it cancels in attention and keeps float32 from overflow.
+        """
+        if omega is not None:
+            return FeatureMap("favor", omega=omega, stabilised=stabilised)
+        if head_dim is None or features is None:
+            raise ValueError("FeatureMap.favor: head_dim and features, or omega, must be given")
+        drawn = favor_directions(features, head_dim, seed, orthogonal)
+        return FeatureMap("favor", omega=drawn, stabilised=stabilised, drawn=(features, head_dim, orthogonal))
+
+    @staticmethod
+    def custom(name: str, function: Callable[[Tensor], Tensor]) -> FeatureMap:
+        """A function of your own, [..., d_k] → [..., m]."""
+        return FeatureMap(name, function=function)
+
+    def scaled(self, scaling: str) -> FeatureMap:
+        """The map after a scaling of its input: "none", "inverse_sqrt" (x/√d_k) or "inverse_fourth_root" (x/d_k^{1/4})."""
+        if scaling not in SCALINGS:
+            raise ValueError(f"FeatureMap.scaled: scaling must be one of {', '.join(SCALINGS)}, got {scaling}")
+        if self.omega is not None:
+            raise ValueError("FeatureMap.scaled: favor carries its own scaling")
+        return replace(self, scaling=scaling)
+
+    def redrawn(self, seed: int) -> FeatureMap:
+        """FAVOR+ with new directions from another seed."""
+        if self.drawn is None:
+            raise ValueError(f"FeatureMap.redrawn: the map must be favor with directions from a seed, got {self.name}")
+        features, head_dim, orthogonal = self.drawn
+        return replace(self, omega=favor_directions(features, head_dim, seed, orthogonal))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[..., d_k] → [..., m], not stabilised."""
+        return self._apply(x, None)
+
+    def queries(self, q: Tensor) -> Tensor:
+        return self._apply(q, (-1,) if self.stabilised else None)
+
+    def keys(self, k: Tensor) -> Tensor:
+        return self._apply(k, (-2, -1) if self.stabilised else None)
+
+    def _apply(self, x: Tensor, over: tuple[int, ...] | None) -> Tensor:
+        if self.omega is not None:
+            return _favor(x, self.omega, over)
+        if self.scaling != "none":
+            x = x * x.shape[-1] ** (-0.5 if self.scaling == "inverse_sqrt" else -0.25)
+        if self.function is not None:
+            return self.function(x)
+        if self.name == "relu":
+            return torch.relu(x) + self.offset if self.offset else torch.relu(x)
+        if self.name == "elu":
+            return torch.nn.functional.elu(x) + 1
+        if self.name == "exp":
+            return torch.exp(x)
+        return torch.relu(x).square() if self.name == "squared_relu" else x
+
+    def __repr__(self) -> str:
+        inside = f"{list(self.omega.shape)}" if self.omega is not None else f"{self.offset}" if self.offset else ""
+        return f"FeatureMap.{self.name}({inside})"
+
+
+def _favor(x: Tensor, omega: Tensor, over: tuple[int, ...] | None) -> Tensor:
+    if x.shape[-1] != omega.shape[1]:
+        raise ValueError(f"FeatureMap.favor: x must have {omega.shape[1]} dimensions, as omega has, got {x.shape[-1]}")
+    scaled = x * x.shape[-1] ** -0.25
+    exponent = scaled @ omega.to(device=x.device, dtype=x.dtype).T - scaled.square().sum(-1, keepdim=True) / 2
+    if over is not None:
+        exponent = exponent - exponent.detach().amax(over, keepdim=True)
+    return torch.exp(exponent) * float(omega.shape[0] ** -0.5)
+
+
+def favor_directions(features: int, head_dim: int, seed: int = 0, orthogonal: bool = True) -> Tensor:
+    """Gaussian directions, float64 [features, head_dim], orthogonal inside blocks of head_dim rows where asked."""
+    directions: Tensor = _ops.static("Functions", "favor_directions", features, head_dim, _ops.signed(seed), orthogonal)
+    return directions
+
+
+_NAMED = {
+    "identity": FeatureMap.identity,
+    "relu": FeatureMap.relu,
+    "elu": FeatureMap.elu,
+    "exp": FeatureMap.exp,
+    "squared_relu": FeatureMap.squared_relu,
+}
+
+
+def feature_map(features: Any) -> FeatureMap:
+    """What attention takes as features: a FeatureMap, a name, a function, or None for the identity."""
+    if isinstance(features, FeatureMap):
+        return features
+    if features is None:
+        return FeatureMap.identity()
+    if isinstance(features, str):
+        if features not in _NAMED:
+            raise ValueError(f"attention: features must be one of {', '.join(_NAMED)}, a FeatureMap or a function, got {features}")
+        return _NAMED[features]()
+    if callable(features):
+        return FeatureMap.custom(getattr(features, "__name__", "custom"), features)
+    raise TypeError(f"attention: features must be a name, a FeatureMap, a function or None, got {type(features).__name__}")

@@ -1,0 +1,326 @@
+"""Graphs: weighted adjacency matrices in CSR, their builders and what can be made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from . import _ops
+from ._structure import Structure, device_and_dtype, register
+from .pattern import Pattern
+
+if TYPE_CHECKING:
+    import networkx
+    import scipy.sparse
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph(Structure):
+    """An immutable weighted graph: its weighted adjacency matrix W in CSR, checked once, when it is made.
+
+    offsets: int64 [N + 1]; columns: int32 [entries], ascending in each row; weights: float32 or float64 [entries].
+    directed: False where W is symmetric. An undirected edge is stored in both rows, a self-loop once.
+
+    Builders give weight 1 to every edge, in float32, on the CPU; isolated nodes are legal.
+    """
+
+    offsets: Tensor
+    columns: Tensor
+    weights: Tensor
+    directed: bool = False
+
+    def __post_init__(self) -> None:
+        self._object  # noqa: B018  (checks)
+
+    def _make(self) -> Any:
+        return _ops.static("Graph", "from_csr", self.offsets, self.columns, self.weights, self.directed)
+
+    @classmethod
+    def _of(cls, made: Any) -> Graph:
+        offsets, columns, weights = _ops.method(made, "tensors")
+        fields = {"offsets": offsets, "columns": columns, "weights": weights, "directed": _ops.method(made, "directed")}
+        return cls._unchecked(fields)._with_object(made)
+
+    @staticmethod
+    def path(nodes: int) -> Graph:
+        """0 – 1 – … – (nodes − 1)."""
+        return Graph._of(_ops.static("Graph", "path", nodes))
+
+    @staticmethod
+    def cycle(nodes: int) -> Graph:
+        """A ring. One node has no edge, two have one."""
+        return Graph._of(_ops.static("Graph", "cycle", nodes))
+
+    @staticmethod
+    def grid(*dims: int | Sequence[int], wrap: bool = False) -> Graph:
+        """A grid of any dimension, `grid(128, 128)` or `grid([128, 128])`: nodes in row-major order, an edge between nodes one
+        step apart along one axis. wrap: every axis is a ring."""
+        sizes = [size for dim in dims for size in ([dim] if isinstance(dim, int) else dim)]
+        return Graph._of(_ops.static("Graph", "grid", sizes, wrap))
+
+    @staticmethod
+    def complete(nodes: int) -> Graph:
+        """Every pair of nodes."""
+        return Graph._of(_ops.static("Graph", "complete", nodes))
+
+    @staticmethod
+    def star(nodes: int) -> Graph:
+        """Node 0 is the centre."""
+        return Graph._of(_ops.static("Graph", "star", nodes))
+
+    @staticmethod
+    def hypercube(dimensions: int) -> Graph:
+        """2^dimensions nodes; neighbours differ in one bit."""
+        return Graph._of(_ops.static("Graph", "hypercube", dimensions))
+
+    @staticmethod
+    def forest(parent: Tensor) -> Graph:
+        """Trees, by the parent of each node: int64 or int32 [N], −1 at roots. A cycle is refused."""
+        return Graph._of(_ops.static("Graph", "forest", parent))
+
+    @staticmethod
+    def tree(branching: int, height: int) -> Graph:
+        """The complete tree in which every inner node has `branching` children; node 0 is the root, levels follow each other."""
+        if branching < 1 or height < 0:
+            raise ValueError(f"Graph.tree: branching must be >= 1 and height >= 0, got {branching} and {height}")
+        nodes = sum(branching**level for level in range(height + 1))
+        return Graph.forest(torch.div(torch.arange(nodes) - 1, branching, rounding_mode="floor"))
+
+    @staticmethod
+    def erdos_renyi(nodes: int, probability: float, seed: int = 0) -> Graph:
+        """G(N, p): each pair independently with this probability. O(N + E); the same seed gives the same graph."""
+        return Graph._of(_ops.static("Graph", "erdos_renyi", nodes, probability, _ops.signed(seed)))
+
+    @staticmethod
+    def knn(points: Tensor, k: int = 3, *, directed: bool = False) -> Graph:
+        """k nearest neighbours (Euclidean, exact) of points [N, dims]. directed: row i holds exactly its k nearest; otherwise
+        there is an edge where either end chose the other. Points on a GPU give a graph there."""
+        return Graph._of(_ops.static("Graph", "knn", points, k, directed))
+
+    @staticmethod
+    def icosphere(level: int) -> Graph:
+        """The edges of an icosahedron subdivided `level` times: 10·4^level + 2 nodes. `topomask.icosphere` has the points."""
+        from .meshes import icosphere
+
+        return icosphere(level)[1]
+
+    @staticmethod
+    def from_edges(
+        nodes: int,
+        source: Tensor,
+        target: Tensor,
+        weights: Tensor | None = None,
+        *,
+        directed: bool = False,
+        duplicates: str = "first",
+        self_loops: str = "keep",
+    ) -> Graph:
+        """source, target: int64 or int32 [E]; weights: float32 or float64 [E], 1 where left out.
+
+        directed False: (u, v) also stores (v, u), and both spellings are the same edge. duplicates: "first" (keep the weight
+        given first), "sum" or "refuse"; self_loops: "keep", "drop" or "refuse". O(N + E).
+        """
+        return Graph._of(_ops.static("Graph", "from_edges", nodes, source, target, weights, directed, duplicates, self_loops))
+
+    @staticmethod
+    def from_edge_index(edge_index: Tensor, weights: Tensor | None = None, num_nodes: int | None = None, **options: Any) -> Graph:
+        """Edges [2, E] as PyG has them; options as in `from_edges`. num_nodes: the largest index + 1 where left out."""
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+            raise ValueError(f"Graph.from_edge_index: edge_index must be [2, E], got {list(edge_index.shape)}")
+        nodes = num_nodes if num_nodes is not None else (int(edge_index.max()) + 1 if edge_index.numel() else 0)
+        return Graph.from_edges(nodes, edge_index[0], edge_index[1], weights, **options)
+
+    @staticmethod
+    def from_csr(offsets: Tensor, columns: Tensor, weights: Tensor | None = None, *, directed: bool = False) -> Graph:
+        """offsets int64 [N + 1], columns int32 [E] ascending in each row; symmetric unless directed, which is checked."""
+        return Graph._of(_ops.static("Graph", "from_csr", offsets, columns, weights, directed))
+
+    @staticmethod
+    def from_pattern(pattern: Pattern, weights: Tensor, *, directed: bool = False) -> Graph:
+        """The adjacency over a square pattern that exists already; weights in the order of the pattern."""
+        return Graph._of(_ops.static("Graph", "from_pattern", pattern._object, pattern.arranged(weights), directed))
+
+    @staticmethod
+    def from_networkx(graph: networkx.Graph, *, weight: str | None = "weight", dtype: torch.dtype = torch.float32) -> Graph:
+        """A NetworkX graph; nodes in the order of graph.nodes, the edge attribute `weight` (1 where absent)."""
+        from .convert import from_networkx
+
+        return from_networkx(graph, weight=weight, dtype=dtype)
+
+    @staticmethod
+    def from_scipy(matrix: scipy.sparse.sparray, *, directed: bool | None = None) -> Graph:
+        """A SciPy sparse matrix; directed where left out: whether the matrix is not symmetric."""
+        from .convert import from_scipy
+
+        return from_scipy(matrix, directed=directed)
+
+    @staticmethod
+    def from_pyg(data: Any, *, directed: bool | None = None) -> Graph:
+        """A PyG `Data`: its edge_index, num_nodes and edge_weight where there is one."""
+        from .convert import from_pyg
+
+        return from_pyg(data, directed=directed)
+
+    @staticmethod
+    def read(path: str | os.PathLike[str], **options: Any) -> Graph:
+        """`topomask.read_graph`: a file by its extension."""
+        from .io import read_graph
+
+        return read_graph(path, **options)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """`topomask.write_graph`: a file by its extension."""
+        from .io import write_graph
+
+        write_graph(self, path)
+
+    @property
+    def num_nodes(self) -> int:
+        return self.offsets.shape[0] - 1
+
+    @property
+    def num_entries(self) -> int:
+        """Stored entries of W: two per undirected edge, one per loop."""
+        return self.columns.shape[0]
+
+    @property
+    def num_edges(self) -> int:
+        """Edges, each undirected one counted once."""
+        return int(_ops.method(self._object, "num_edges"))
+
+    @property
+    def device(self) -> torch.device:
+        return self.weights.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.weights.dtype
+
+    @property
+    def pattern(self) -> Pattern:
+        """The positions of the entries of W."""
+        return Pattern._of(_ops.method(self._object, "pattern"), self.num_nodes)
+
+    @property
+    def degrees(self) -> Tensor:
+        """int64 [N]: stored neighbours of each row (out-degree where directed)."""
+        degrees: Tensor = _ops.method(self._object, "degrees")
+        return degrees
+
+    @property
+    def max_degree(self) -> int:
+        return int(self.degrees.max()) if self.num_nodes else 0
+
+    def edge_index(self) -> Tensor:
+        """int64 [2, entries]: every stored entry (row, column)."""
+        return self.pattern.edge_index()
+
+    def dense(self) -> Tensor:
+        """W, [N, N]. O(N²): for tests and pictures."""
+        matrix: Tensor = _ops.method(_ops.method(self._object, "pattern"), "dense", self.weights)
+        return matrix
+
+    def normalised(self, scale: float = 1.0) -> Graph:
+        """W_ij = scale/√(d_i d_j) on the edges, d the (out-)degree, 1 in place of 0. Replaces the weights."""
+        return Graph._of(_ops.method(self._object, "normalised", scale))
+
+    def with_weights(self, weights: Tensor) -> Graph:
+        """The same edges with other weights [num_entries]. Weights that require grad keep doing so."""
+        return Graph._of(_ops.method(self._object, "with_weights", weights))
+
+    def reversed(self) -> Graph:
+        """Wᵀ; the graph itself where undirected."""
+        return Graph._of(_ops.method(self._object, "reversed"))
+
+    def to(self, *args: Any, **kwargs: Any) -> Graph:
+        """Weights as float32 or float64; everything on another device."""
+        device, dtype = device_and_dtype(args, kwargs)
+        return Graph._of(_ops.method(self._object, "to", device, dtype))
+
+    def to_networkx(self) -> networkx.Graph:
+        """As a NetworkX graph with `weight` on the edges."""
+        from .convert import to_networkx
+
+        return to_networkx(self)
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """W as a SciPy matrix; shares no memory."""
+        from .convert import to_scipy
+
+        return to_scipy(self)
+
+    def __repr__(self) -> str:
+        kind = "directed, " if self.directed else ""
+        where = "" if self.device.type == "cpu" else f", {self.device}"
+        return f"Graph({kind}{self.num_nodes} nodes, {self.num_edges} edges, {str(self.dtype)[6:]}{where})"
+
+
+register(Graph)
+
+
+def cartesian_product(a: Graph, b: Graph) -> Graph:
+    """Node (i, j) has index i·|b| + j, and W = W_a ⊗ I + I ⊗ W_b."""
+    return Graph._of(_ops.method(a._object, "cartesian_product", b._object))
+
+
+def induced_subgraph(graph: Graph, nodes: Tensor) -> Graph:
+    """The graph among `nodes` (int64 or int32 [n], distinct), renumbered in the order given."""
+    return Graph._of(_ops.method(graph._object, "induced_subgraph", nodes))
+
+
+def permuted(graph: Graph, order: Tensor) -> Graph:
+    """Node order[i] of the graph becomes node i."""
+    return Graph._of(_ops.method(graph._object, "permuted", order))
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """labels: int64 [N], the component of each node, numbered by their lowest node; count: how many there are."""
+
+    labels: Tensor
+    count: int
+
+
+def connected_components(graph: Graph) -> Components:
+    """Connected components; of a directed graph the weak ones."""
+    return Components(*_ops.method(graph._object, "connected_components"))
+
+
+def reverse_cuthill_mckee(graph: Graph) -> Tensor:
+    """An order (int64 [N], as `permuted` takes it) that brings neighbours close: memory locality for the sparse kernels."""
+    order: Tensor = _ops.method(graph._object, "reverse_cuthill_mckee")
+    return order
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphBatch:
+    """Several graphs as one block-diagonal graph: no edge, hence no attention, between them.
+
+    graph: all of them; offsets: graph g owns rows offsets[g] … offsets[g + 1] − 1; membership: int64 [N].
+    """
+
+    graph: Graph
+    offsets: tuple[int, ...]
+    membership: Tensor
+
+    @staticmethod
+    def of(graphs: Sequence[Graph]) -> GraphBatch:
+        """All directed or none, one weight dtype."""
+        made, offsets, membership = _ops.static("Graph", "batch", [graph._object for graph in graphs])
+        return GraphBatch(Graph._of(made), tuple(offsets), membership)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def split(self, x: Tensor) -> tuple[Tensor, ...]:
+        """x [..., N, C] back into one [..., N_g, C] view per graph."""
+        parts: tuple[Tensor, ...] = torch.split(x, [b - a for a, b in zip(self.offsets, self.offsets[1:])], dim=-2)
+        return parts
+
+    def __repr__(self) -> str:
+        return f"GraphBatch({len(self)} graphs, {self.graph!r})"

@@ -1,0 +1,149 @@
+"""Readers and writers of graph files. Every size in a file is checked before memory is taken for it."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from . import _ops
+from .graph import Graph
+
+Path = str | os.PathLike[str]
+
+
+def _read(
+    format: str,
+    path: Path,
+    directed: bool,
+    duplicates: str,
+    self_loops: str,
+    max_nodes: int,
+    max_edges: int,
+    max_isolated: int,
+    dtype: torch.dtype,
+) -> Graph:
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{format}: dtype must be torch.float32 or torch.float64, got {dtype}")
+    wide = dtype == torch.float64
+    where = os.fspath(path)
+    return Graph._of(
+        _ops.static("Graph", "read", format, where, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, wide)
+    )
+
+
+def read_graph(
+    path: Path,
+    *,
+    directed: bool = False,
+    duplicates: str = "first",
+    self_loops: str = "keep",
+    max_nodes: int = 2**31,
+    max_edges: int = 2**33,
+    max_isolated: int = 2**24,
+    dtype: torch.dtype = torch.float32,
+) -> Graph:
+    """A graph file by its extension: .txt .edges .el (SNAP), .graph .metis (METIS), .mtx (Matrix Market), each with or without
+    .gz; .npz.
+
+    directed: for SNAP and npz. duplicates: "first", "sum" or "refuse"; self_loops: "keep", "drop" or "refuse". A file that has or
+    promises more than max_nodes, max_edges or max_isolated is refused. dtype: of the weights, for text formats.
+    """
+    return _read("read_graph", path, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, dtype)
+
+
+def read_snap(
+    path: Path,
+    *,
+    directed: bool = False,
+    duplicates: str = "first",
+    self_loops: str = "keep",
+    max_nodes: int = 2**31,
+    max_edges: int = 2**33,
+    max_isolated: int = 2**24,
+    dtype: torch.dtype = torch.float32,
+) -> Graph:
+    """SNAP edge list: `source target [weight]` per line, 0-based, `#` comments; plain or gzip."""
+    return _read("read_snap", path, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, dtype)
+
+
+def read_metis(
+    path: Path,
+    *,
+    duplicates: str = "first",
+    max_nodes: int = 2**31,
+    max_edges: int = 2**33,
+    dtype: torch.dtype = torch.float32,
+) -> Graph:
+    """METIS graph file: header `N E [fmt [ncon]]`, then the 1-based neighbours of each node."""
+    return _read("read_metis", path, False, duplicates, "keep", max_nodes, max_edges, 2**24, dtype)
+
+
+def read_matrix_market(
+    path: Path,
+    *,
+    duplicates: str = "first",
+    self_loops: str = "keep",
+    max_nodes: int = 2**31,
+    max_edges: int = 2**33,
+    max_isolated: int = 2**24,
+    dtype: torch.dtype = torch.float32,
+) -> Graph:
+    """Matrix Market coordinate file, square; `general` is directed, `symmetric` undirected."""
+    return _read("read_matrix_market", path, False, duplicates, self_loops, max_nodes, max_edges, max_isolated, dtype)
+
+
+def read_npz(
+    path: Path,
+    *,
+    directed: bool = False,
+    duplicates: str = "first",
+    self_loops: str = "keep",
+    max_nodes: int = 2**31,
+    max_edges: int = 2**33,
+    max_isolated: int = 2**24,
+) -> Graph:
+    """NumPy archive with `src`, `dst` [E], optional `weight` [E] and `num_nodes`."""
+    return _read("read_npz", path, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, torch.float32)
+
+
+def _write(format: str, graph: Graph, path: Path) -> None:
+    _ops.method(graph._object, "write", format, os.fspath(path))
+
+
+def write_snap(graph: Graph, path: Path) -> None:
+    """SNAP edge list; gzip where the path ends in .gz. Directedness is not kept."""
+    _write("write_snap", graph, path)
+
+
+def write_metis(graph: Graph, path: Path) -> None:
+    """METIS; undirected, loop-free, weights positive integers or all 1."""
+    _write("write_metis", graph, path)
+
+
+def write_matrix_market(graph: Graph, path: Path) -> None:
+    """Matrix Market."""
+    _write("write_matrix_market", graph, path)
+
+
+def write_npz(graph: Graph, path: Path) -> None:
+    """NumPy archive."""
+    _write("write_npz", graph, path)
+
+
+_WRITERS = {
+    (".txt", ".edges", ".el"): write_snap,
+    (".graph", ".metis"): write_metis,
+    (".mtx",): write_matrix_market,
+    (".npz",): write_npz,
+}
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """By extension, as `read_graph` reads it. The file appears under its name when it is whole, or not at all."""
+    name = os.fspath(path).lower().removesuffix(".gz")
+    for endings, writer in _WRITERS.items():
+        if name.endswith(endings):
+            return writer(graph, path)
+    known = " ".join(ending for endings in _WRITERS for ending in endings)
+    raise ValueError(f"write_graph: path must end in one of {known}, got {os.fspath(path)}")

@@ -1,0 +1,313 @@
+"""Masks of the C++ library as modules: a family and its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import _ops, _traced
+from ._structure import Structure
+from .mask import DEFAULT_MEMORY_BUDGET, Mask
+from .pattern import Pattern
+
+
+class LibraryMask(Mask):
+    """A mask of the C++ library: a family and its arguments.
+
+    Parameters among the arguments are parameters of the module; the tensors of graphs, walks and patterns are its buffers, so that
+    `state_dict`, `.to`, `copy.deepcopy` and DDP work as on any module. Other tensors that require grad are kept as they are:
+    gradients flow to them. Mask values are float32 or float64: `.half()` and `.bfloat16()` leave their precision alone.
+    """
+
+    def __init__(self, family: str, arguments: dict[str, Any], *, kind: str = "Mask") -> None:
+        nn.Module.__init__(self)
+        self._family = family
+        self._kind = kind
+        self._given: dict[str, Any] = {}
+        self._cache: dict[str, tuple[tuple[Any, ...], Any]] = {}
+        self._route: str | None = None
+        self._number = 0
+        self._form: _traced.Form | None = None
+        self._learnt: list[str | Tensor] = []
+        for name, value in arguments.items():
+            self._given[name] = self._take(name, value)
+        self._object  # noqa: B018  (bad arguments are refused here)
+
+    # Arguments in, arguments out.
+
+    def _take(self, name: str, value: Any) -> Any:
+        """Registers an argument; what is left of it is the recipe to assemble it again."""
+        if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Structure, Mask)):
+            return [self._take(f"{name}{place}", item) for place, item in enumerate(value)]
+        if isinstance(value, Mask):
+            self.add_module(name, value)
+            return _Recipe("module", name)
+        if isinstance(value, Structure):
+            tensors = value._tensors()
+            for key, tensor in tensors.items():
+                self._keep(f"{name}_{key}", tensor)
+            self._cache[name] = (self._key(f"{name}_{key}" for key in tensors), value)
+            return _Recipe("structure", name, type(value), _stripped(value, tensors), tuple(tensors))
+        if isinstance(value, Tensor):
+            self._keep(name, value)
+            return _Recipe("tensor", name)
+        return value
+
+    def _keep(self, name: str, tensor: Tensor) -> None:
+        if isinstance(tensor, nn.Parameter):
+            self.register_parameter(name, tensor)
+        elif tensor.requires_grad:
+            setattr(self, name, tensor)
+        elif tensor.dtype == torch.int16:
+            self.register_buffer(name, tensor.view(torch.uint8))  # no communication library of DDP sends int16
+        else:
+            self.register_buffer(name, tensor)
+
+    def _tensor(self, name: str) -> Tensor:
+        tensor: Tensor = getattr(self, name)
+        return tensor.view(torch.int16) if tensor.dtype == torch.uint8 else tensor
+
+    def _key(self, names: Iterator[str]) -> tuple[Any, ...]:
+        """What tells whether tensors are the same as before; the tensors themselves, so that their identity stays theirs."""
+        tensors = [getattr(self, name) for name in names]
+        return tuple((tensor, tensor.data_ptr(), tensor.dtype, tensor.device, tensor.requires_grad) for tensor in tensors)
+
+    def _give(self, recipe: Any) -> Any:
+        """An argument as it is now."""
+        if isinstance(recipe, list):
+            return [self._give(item) for item in recipe]
+        if not isinstance(recipe, _Recipe):
+            return recipe
+        if recipe.kind == "module":
+            return self.get_submodule(recipe.name)
+        if recipe.kind == "tensor":
+            return self._tensor(recipe.name)
+        key = self._key(f"{recipe.name}_{name}" for name in recipe.tensors)
+        kept = self._cache.get(recipe.name)
+        if kept is None or not _same(kept[0], key):
+            tensors = {name: self._tensor(f"{recipe.name}_{name}") for name in recipe.tensors}
+            kept = self._cache[recipe.name] = (key, _filled(recipe.cls, recipe.fields, tensors))
+        return kept[1]
+
+    def argument(self, name: str) -> Any:
+        """An argument of the family by its name: a graph, walks, a number, …, with the tensors the module has now."""
+        return self._give(self._given[name])
+
+    # The C++ mask.
+
+    def _tensor_names(self) -> list[str]:
+        def of(recipe: Any) -> Iterator[str]:
+            if isinstance(recipe, list):
+                for item in recipe:
+                    yield from of(item)
+            elif isinstance(recipe, _Recipe) and recipe.kind == "tensor":
+                yield recipe.name
+            elif isinstance(recipe, _Recipe) and recipe.kind == "structure":
+                yield from (f"{recipe.name}_{name}" for name in recipe.tensors)
+
+        return [name for recipe in self._given.values() for name in of(recipe)]
+
+    def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors of this mask and of masks inside it, with the path to each."""
+        yield from ((name, getattr(self, name)) for name in self._tensor_names())
+        for path, module in self.named_children():
+            if isinstance(module, LibraryMask):
+                yield from ((f"{path}.{name}", tensor) for name, tensor in module._named_tensors())
+            else:
+                yield from ((f"{path}.{name}", tensor) for name, tensor in module.named_parameters())
+
+    def _arguments(self) -> list[Any]:
+        return [_bound(self._give(recipe)) for recipe in self._given.values()]
+
+    @property
+    def _object(self) -> Any:
+        inner = tuple(module._object for module in self.children() if isinstance(module, Mask))
+        key = (*self._key(iter(self._tensor_names())), *((made, 0, None, None, False) for made in inner))
+        kept = self._cache.get("")
+        if kept is None or not _same(kept[0], key):
+            kept = self._cache[""] = (key, self._make())
+        return kept[1]
+
+    def _make(self) -> Any:
+        return _ops.static(self._kind, self._family, *self._arguments())
+
+    @property
+    def name(self) -> str:
+        """The name of the mask that `explain` shows."""
+        return str(_ops.method(self._object, "name"))
+
+    @property
+    def size(self) -> int:
+        return int(_ops.method(self._object, "size"))
+
+    @property
+    def heads(self) -> int:
+        return int(_ops.method(self._object, "heads"))
+
+    def matmul(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():
+            return self._numbered((x,), _traced.How("matmul"))
+        product: Tensor = _ops.method(self._object, "matmul", x)
+        return product
+
+    def matmul_transposed(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():
+            return self._numbered((x,), _traced.How("matmul_transposed"))
+        product: Tensor = _ops.method(self._object, "matmul_transposed", x)
+        return product
+
+    def dense(self) -> Tensor:
+        matrix: Tensor = _ops.method(self._object, "dense")
+        return matrix
+
+    def sparse(self) -> tuple[Pattern, Tensor] | None:
+        """M as a sparse matrix: its pattern and values [entries] or [H, entries], differentiable; None where it has none."""
+        made = _ops.method(self._object, "sparse")
+        return None if made is None else (Pattern._of(made[0], self.size), made[1])
+
+    # torch.compile
+
+    def prepare(self, features: int = 64, value_dim: int = 64, *, batch: int = 1, training: bool = True) -> LibraryMask:
+        """Plans the route that torch.compile will take, for q, k [batch, heads, N, features] and v [..., value_dim], and makes what
+        it needs beforehand. Modules do so when they are made and moved; eager attention plans each call by itself."""
+        made = self._object
+        like = next(self.parameters(), None)
+        gpu = like is not None and like.is_cuda
+        size = 8 if like is not None and like.dtype == torch.float64 else 4
+        counts = [batch * self.heads, self.heads, self.size, features, value_dim, size, size, torch.get_num_threads()]
+        plan = _ops.method(made, "plan_attention", counts, gpu, training, DEFAULT_MEMORY_BUDGET)
+        self._route = plan[0]
+        names = {id(tensor): name for name, tensor in self._named_tensors()}
+        parameters = _ops.method(made, "parameters")
+        # A parameter that C++ made of those here (a part of one, a sum) has no gradient that an operator could name.
+        known = all(id(parameter) in names or not parameter.requires_grad for parameter in parameters)
+        self._learnt = [names.get(id(parameter), parameter) for parameter in parameters]
+        self._number = int(_ops.method(made, "number")) if known else 0
+        self._traced_size, self._traced_heads = self.size, self.heads
+        self._form = self._traced_form()
+        return self
+
+    def _traced_form(self) -> _traced.Form | None:
+        """The mask as tensors and operators for the route planned, where it has such a form."""
+        return None
+
+    def _numbered(self, inputs: tuple[Tensor, ...], how: _traced.How) -> Tensor:
+        if not self._number:
+            raise RuntimeError(
+                f"topomask: {type(self).__name__} must be prepared for torch.compile; mask.prepare() does so, before compiling"
+                if self._route is None
+                else f"topomask: {type(self).__name__} has no form for torch.compile; @torch.compiler.disable keeps it outside"
+            )
+        parameters = [item if isinstance(item, Tensor) else self._found(item) for item in self._learnt]
+        return _ops.apply_mask(inputs, parameters, self._number, how.what, how.route, how.scale, how.eps, how.memory_budget)
+
+    def _found(self, path: str) -> Tensor:
+        tensor: Any = self
+        for name in path.split("."):
+            tensor = getattr(tensor, name)
+        found: Tensor = tensor
+        return found
+
+    def _traced_attention(self, q: Tensor, k: Tensor, v: Tensor, how: _traced.How) -> Tensor:
+        if self._route is not None and self._form is not None and self._form.serves(how):
+            return self._form.attention(self, q, k, v, how)
+        return self._numbered((q, k, v), how)
+
+    # nn.Module
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LibraryMask:
+        def keeping(tensor: Tensor) -> Tensor:
+            changed = fn(tensor)
+            if tensor.is_floating_point() and changed.dtype in (torch.float16, torch.bfloat16):
+                return tensor.to(changed.device)
+            return changed
+
+        super()._apply(keeping, recurse)  # type: ignore[no-untyped-call]
+        for name in self._tensor_names():
+            if name in self.__dict__:
+                setattr(self, name, keeping(self.__dict__[name]))
+        if self._route is not None:
+            self.prepare()
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: Any, unexpected: Any, errors: Any
+    ) -> None:
+        """Parameters are loaded; graphs and walks must be those that the state was saved with. They are shared with the values the
+        mask was made of, and C++ keeps what follows from them, so nothing is written into them."""
+        own = {}
+        for name in self._tensor_names():
+            mine = self._buffers.get(name)
+            given = state_dict.get(prefix + name)
+            if mine is None or given is None:
+                continue
+            own[prefix + name] = mine
+            if given.shape != mine.shape or not torch.equal(given.to(mine), mine):
+                errors.append(
+                    f"{prefix}{name}: {type(self).__name__} must be made of the graph, the walk options and the seed "
+                    "that the state was saved with, got others"
+                )
+        super()._load_from_state_dict({**state_dict, **own}, prefix, metadata, strict, missing, unexpected, errors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state["_cache"] = {}
+        state["_form"] = None
+        state["_number"] = 0
+        state["_learnt"] = []
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if self._route is not None:
+            self.prepare()
+
+    def extra_repr(self) -> str:
+        shown = [super().extra_repr()]
+        for name, value in self._given.items():
+            if isinstance(value, (int, float, str)) and not isinstance(value, _Recipe):
+                shown.append(f"{name}={value}")
+        return ", ".join(shown)
+
+
+class _Recipe:
+    """How an argument is assembled from what the module registered."""
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        cls: type[Any] | None = None,
+        fields: dict[str, Any] | None = None,
+        tensors: tuple[str, ...] = (),
+    ) -> None:
+        self.kind, self.name, self.cls, self.fields, self.tensors = kind, name, cls, fields or {}, tensors
+
+
+def _stripped(value: Structure, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """The fields that are no tensors, or, for values that nest, the value itself with empty tensors."""
+    if hasattr(value, "_replaced"):
+        return {"": value._replaced({name: torch.empty(0) for name in tensors})}
+    return {name: field for name, field in value._fields().items() if name not in tensors}
+
+
+def _filled(cls: Any, fields: dict[str, Any], tensors: dict[str, Tensor]) -> Structure:
+    if "" in fields:
+        filled: Structure = fields[""]._replaced(tensors)
+        return filled
+    made: Structure = cls._unchecked({**fields, **tensors})
+    return made
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) == len(b) and all(x[0] is y[0] and x[1:] == y[1:] for x, y in zip(a, b))
+
+
+def _bound(value: Any) -> Any:
+    """An argument as C++ takes it."""
+    if isinstance(value, (Structure, Mask)):
+        return value._object
+    return [_bound(item) for item in value] if isinstance(value, (list, tuple)) else value

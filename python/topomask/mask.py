@@ -1,0 +1,114 @@
+"""Masks: linear operators M on node signals, as torch modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import _ops, _traced
+
+DEFAULT_MEMORY_BUDGET = 1 << 32
+"""4 GiB: bytes beyond inputs and output that a route may take."""
+
+
+class Mask(nn.Module):
+    """A mask M ∈ R^{N×N}, or one per head, known by its products with node signals. What learns is a parameter.
+
+    A mask of your own derives from this class, calls `super().__init__(size, heads)` and defines `matmul`, in torch operations:
+
+        class Ring(tm.Mask):  # M = I + a·(shift left + shift right)
+            def __init__(self, nodes):
+                super().__init__(nodes)
+                self.a = torch.nn.Parameter(torch.tensor(0.5))
+
+            def matmul(self, x):  # [..., N, C] → [..., N, C]
+                return x + self.a * (x.roll(1, -2) + x.roll(-1, -2))
+
+    Attention, gradients of q, k, v and of the parameters, and planning follow: M·X is applied to m·(D + 1) columns in slices, so
+    memory stays O(N·D). `matmul_transposed` may be defined too; by default it is the derivative of `matmul`. `work`, the
+    multiply-adds of M·x for one column, tells the planner what a product costs; by default 16·N.
+    """
+
+    def __init__(self, size: int, heads: int = 1) -> None:
+        super().__init__()
+        self._size = size
+        self._heads = heads
+
+    @property
+    def size(self) -> int:
+        """N, the number of nodes."""
+        return self._size
+
+    @property
+    def heads(self) -> int:
+        """H; with H > 1 there is a matrix per head, and dimension −3 of what it is applied to must be H."""
+        return self._heads
+
+    @property
+    def work(self) -> float:
+        """Multiply-adds of M·x for one column x."""
+        return 16.0 * self.size
+
+    def matmul(self, x: Tensor) -> Tensor:
+        """M·x for x [..., N, C], or [..., H, N, C] where heads = H > 1. Differentiable in x and every parameter."""
+        raise NotImplementedError(f"{type(self).__name__}.matmul: a mask must define its product")
+
+    def matmul_transposed(self, x: Tensor) -> Tensor:
+        """Mᵀ·x, of the same shape."""
+        if torch.compiler.is_compiling():
+            transposed: Tensor = torch.func.vjp(self.matmul, torch.zeros_like(x))[1](x)[0]
+            return transposed
+        with torch.enable_grad():
+            probe = torch.zeros_like(x, requires_grad=True)
+            return torch.autograd.grad(self.matmul(probe), probe, x, create_graph=torch.is_grad_enabled())[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """matmul(x)."""
+        return self.matmul(x)
+
+    def dense(self) -> Tensor:
+        """M itself, [N, N] or [H, N, N], differentiable. O(N²): for tests and pictures."""
+        like = next(self.parameters(), None)
+        eye = torch.eye(self.size) if like is None else torch.eye(self.size, dtype=like.dtype, device=like.device)
+        return self.matmul(eye.expand(self.heads, -1, -1) if self.heads > 1 else eye)
+
+    def _make(self) -> Any:
+        """The C++ mask. It calls back for products; it is made anew for each use, since it keeps this module alive."""
+        parameters = list(self.parameters())
+        dtype = parameters[0].dtype if parameters else None
+        number = _ops.callback(self._answer)
+        return _ops.static(
+            "Mask", "python_mask", number, type(self).__name__, self.size, self.heads, dtype, parameters, float(self.work)
+        )
+
+    def _answer(self, method: str, arguments: list[Tensor]) -> list[Tensor]:
+        if method == "parameter_gradients":
+            return self._parameter_gradients(*arguments)
+        with torch.no_grad():
+            x = arguments[0] if self.heads > 1 else arguments[0].squeeze(1)
+            y = self.matmul(x) if method == "matmul" else self.matmul_transposed(x)
+            return [y if self.heads > 1 else y.unsqueeze(1)]
+
+    def _parameter_gradients(self, x: Tensor, grad: Tensor) -> list[Tensor]:
+        parameters = list(self.parameters())
+        learnt = [p for p in parameters if p.requires_grad]
+        if self.heads == 1:
+            x, grad = x.squeeze(1), grad.squeeze(1)
+        with torch.enable_grad():
+            found = torch.autograd.grad(self.matmul(x.detach()), learnt, grad, allow_unused=True)
+        gradients = dict(zip(map(id, learnt), found))
+        filled = (gradients.get(id(p)) for p in parameters)
+        return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, filled)]
+
+    @property
+    def _object(self) -> Any:
+        return self._make()
+
+    def _traced_attention(self, q: Tensor, k: Tensor, v: Tensor, how: _traced.How) -> Tensor:
+        """Attention while torch.compile traces: plain torch operations around matmul."""
+        return _traced.operator_attention(q, k, v, self, how)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, heads={self.heads}" if self.heads > 1 else str(self.size)

@@ -1,0 +1,176 @@
+"""Layers and models: masked multi-head attention, a transformer block, a vision transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from ._attention import Features, attention, softmax_attention
+from .graph import Graph
+from .mask import Mask
+from .modules import GlobalTokens
+from .walked import GRFMask
+
+KINDS = ("kernel", "softmax", "additive")
+
+
+class MaskedAttention(nn.Module):
+    """Multi-head self-attention over the N nodes of a mask: queries, keys and values by one linear layer, a linear layer after.
+
+    width: features of a token, a multiple of heads. mask: over N tokens, with one matrix or `heads` of them; it becomes a
+    submodule. kind: "kernel" (D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V), "softmax" (weights M_ij·exp(s_ij)) or "additive" (softmax(S + M), O(N²)).
+    features: φ of kernel attention. x [B, N, width] → [B, N, width].
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int = 1,
+        *,
+        mask: Mask,
+        kind: str = "kernel",
+        features: Features = "relu",
+        bias: bool = True,
+        dropout: float = 0.0,
+        route: str = "automatic",
+    ) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"MaskedAttention: width must be a multiple of heads = {heads}, got {width}")
+        if mask.heads not in (1, heads):
+            raise ValueError(f"MaskedAttention: mask must have 1 or {heads} heads, got {mask.heads}")
+        if kind not in KINDS:
+            raise ValueError(f"MaskedAttention: kind must be one of {', '.join(KINDS)}, got {kind}")
+        self.heads, self.kind, self.features, self.route = heads, kind, features, route
+        self.mask = mask
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.projection = nn.Linear(width, width, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).movedim(-3, 0).transpose(-3, -2)
+        out = attend(q, k, v, self.mask, kind=self.kind, features=self.features, route=self.route)
+        projected: Tensor = self.dropout(self.projection(out.transpose(-3, -2).flatten(-2)))
+        return projected
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, kind={self.kind}"
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, kind: str = "kernel", features: Features = "relu", route: str = "automatic"
+) -> Tensor:
+    """attention or softmax_attention, by `kind` as in MaskedAttention."""
+    if kind == "kernel":
+        return attention(q, k, v, mask, features=features, route=route)
+    return softmax_attention(q, k, v, mask, mode="additive" if kind == "additive" else "multiplicative", route=route)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Mask,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch's function of that name with a topomask mask in place of the matrix: weights M_ij·exp(s_ij), normalised, absent pairs
+    excluded. Dropout of attention weights and is_causal are refused: masks say what is causal."""
+    if dropout_p:
+        raise ValueError(f"scaled_dot_product_attention: dropout_p must be 0, got {dropout_p}; weights are never formed")
+    if is_causal:
+        raise ValueError("scaled_dot_product_attention: is_causal must be False, got True; the mask says what is causal")
+    if enable_gqa and key.shape[-3] != query.shape[-3]:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
+    return softmax_attention(query, key, value, attn_mask, scale=scale)
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block: x + attention(norm(x)), then x + perceptron(norm(x)). [B, N, width] → [B, N, width]."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int = 1,
+        *,
+        mask: Mask,
+        mlp_ratio: float = 4.0,
+        dropout: float = 0.0,
+        kind: str = "kernel",
+        features: Features = "relu",
+    ) -> None:
+        super().__init__()
+        hidden = int(width * mlp_ratio)
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = MaskedAttention(width, heads, mask=mask, kind=kind, features=features, dropout=dropout)
+        self.perceptron_norm = nn.LayerNorm(width)
+        self.perceptron = nn.Sequential(
+            nn.Linear(width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, width), nn.Dropout(dropout)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        out: Tensor = x + self.perceptron(self.perceptron_norm(x))
+        return out
+
+
+def _grf(graph: Graph, layer: int, heads: int) -> Mask:
+    return GRFMask(graph, heads=heads, seed=layer, walkers=16, halting_probability=0.1, coupling="repelling")
+
+
+class ViT(nn.Module):
+    """A vision transformer whose patches, in row-major order, are the nodes of a grid graph, which is what the masks are over.
+
+    mask: (graph, layer, heads) → the mask of a layer over the patches; graph random features by default. A CLS token, where there
+    is one, sees all and is seen by all. images [B, channels, S, S] → logits [B, classes].
+    """
+
+    def __init__(
+        self,
+        *,
+        image_size: int,
+        classes: int,
+        channels: int = 3,
+        patch_size: int = 4,
+        width: int = 192,
+        depth: int = 6,
+        heads: int = 3,
+        mlp_ratio: float = 4.0,
+        dropout: float = 0.0,
+        cls_token: bool = True,
+        kind: str = "kernel",
+        features: Features = "relu",
+        mask: Callable[[Graph, int, int], Mask] = _grf,
+    ) -> None:
+        super().__init__()
+        if image_size % patch_size:
+            raise ValueError(f"ViT: image_size must be a multiple of patch_size = {patch_size}, got {image_size}")
+        side = image_size // patch_size
+        graph = Graph.grid(side, side)
+        self.embedding = nn.Conv2d(channels, width, patch_size, stride=patch_size)
+        self.cls = nn.Parameter(torch.zeros(1, 1, width)) if cls_token else None
+        self.positions = nn.Parameter(torch.randn(1, side * side + int(cls_token), width) * 0.02)
+        self.dropout = nn.Dropout(dropout)
+        masks = (mask(graph, layer, heads) for layer in range(depth))
+        wrapped = (GlobalTokens(m) if cls_token else m for m in masks)
+        self.blocks = nn.ModuleList(
+            Block(width, heads, mask=m, mlp_ratio=mlp_ratio, dropout=dropout, kind=kind, features=features) for m in wrapped
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.embedding(images).flatten(2).transpose(1, 2)
+        if self.cls is not None:
+            x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1)
+        x = self.dropout(x + self.positions)
+        for block in self.blocks:
+            x = block(x)
+        x = self.norm(x)
+        logits: Tensor = self.head(x[:, 0] if self.cls is not None else x.mean(1))
+        return logits

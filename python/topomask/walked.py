@@ -1,0 +1,216 @@
+"""Masks from random walks, as modules that own their parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from .functional import MAX_SPARSE_ENTRIES, Walked
+from .graph import Graph
+from .library_mask import LibraryMask
+from .modules import _coefficients, _per_head, _weighted
+from .walks import WalkTable, _options, sample_walks
+
+
+def _walks_and_f(
+    source: Graph | WalkTable, f: Tensor | None, terms: int, heads: int | None, normalise: bool | None, changes: dict[str, Any]
+) -> tuple[WalkTable, nn.Parameter]:
+    if isinstance(source, WalkTable):
+        if changes:
+            raise TypeError(f"GRFMask: {next(iter(changes))} must come with a graph; the walks given have been made")
+        walks = source
+    else:
+        walks = sample_walks(_weighted(source, normalise), _options(None, changes))
+    terms = min(terms, walks.max_hops + 1)
+    return walks, _coefficients(f, terms, heads, walks.dtype, walks.device)
+
+
+class GRFMask(Walked):
+    """grf_mask: graph random features, M̂ = Φ̂Φ̂ᵀ with Φ̂ = Σ_t f_t R_t. `f` [terms] or [heads, terms] is learnable, exp(−k) at
+    first; the walks are buffers.
+
+    source: a graph, with the walk options as further arguments (walkers, halting_probability, seed, coupling, …; see WalkOptions),
+    or walks that exist. normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these are all 1.
+    diagonal: "shared" or "debiased".
+    """
+
+    def __init__(
+        self,
+        source: Graph | WalkTable,
+        f: Tensor | None = None,
+        *,
+        terms: int = 8,
+        heads: int | None = None,
+        diagonal: str = "shared",
+        normalise: bool | None = None,
+        **walks: Any,
+    ) -> None:
+        if diagonal == "debiased" and isinstance(source, Graph):
+            walks.setdefault("group_products", True)
+        table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
+        super().__init__("grf_mask", {"walks": table, "f": start, "diagonal": diagonal})
+        self.prepare()
+
+
+class TwoSidedGRFMask(LibraryMask):
+    """grf_mask with independent walks for keys, M̂ = Φ̂₁Φ̂₂ᵀ: unbiased everywhere. One `f` for both sides unless `f_key` is given.
+
+    Keys walk on the reversed graph, with walkers numbered after those of the queries.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        f: Tensor | None = None,
+        f_key: Tensor | None = None,
+        *,
+        terms: int = 8,
+        heads: int | None = None,
+        normalise: bool | None = None,
+        **walks: Any,
+    ) -> None:
+        graph = _weighted(graph, normalise)
+        queries = _options(None, walks)
+        keys = _options(queries, {"first_walker": queries.first_walker + queries.walkers})
+        tables = sample_walks(graph, queries), sample_walks(graph.reversed(), keys)
+        terms = min(terms, tables[0].max_hops + 1)
+        start = _coefficients(f, terms, heads, graph.dtype, graph.device)
+        other = None if f_key is None else _coefficients(f_key, terms, heads, graph.dtype, graph.device)
+        arguments = {"query_walks": tables[0], "key_walks": tables[1], "f": start, "f_key": other}
+        super().__init__("two_sided_grf_mask", arguments)
+        self.prepare()
+
+
+class AsymmetricGRFMask(Walked):
+    """asymmetric_grf_mask: M̂ = Φ̂, unbiased for Σ_k f_k W^k. Arguments as GRFMask."""
+
+    def __init__(
+        self,
+        source: Graph | WalkTable,
+        f: Tensor | None = None,
+        *,
+        terms: int = 8,
+        heads: int | None = None,
+        normalise: bool | None = None,
+        **walks: Any,
+    ) -> None:
+        table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
+        super().__init__("asymmetric_grf_mask", {"walks": table, "f": start})
+        self.prepare()
+
+
+class AdHocMask(Walked):
+    """ad_hoc_mask: walks without importance weights. Arguments as GRFMask."""
+
+    def __init__(
+        self,
+        source: Graph | WalkTable,
+        f: Tensor | None = None,
+        *,
+        terms: int = 8,
+        heads: int | None = None,
+        normalise: bool | None = None,
+        **walks: Any,
+    ) -> None:
+        table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
+        super().__init__("ad_hoc_mask", {"walks": table, "f": start})
+        self.prepare()
+
+
+class HybridGRFMask(LibraryMask):
+    """hybrid_grf_mask: the first `exact_hops` hops exact, walks beyond. Arguments as GRFMask."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        f: Tensor | None = None,
+        *,
+        exact_hops: int = 1,
+        terms: int = 8,
+        heads: int | None = None,
+        diagonal: str = "shared",
+        normalise: bool | None = None,
+        **walks: Any,
+    ) -> None:
+        graph = _weighted(graph, normalise)
+        if diagonal == "debiased":
+            walks.setdefault("group_products", True)
+        table, start = _walks_and_f(graph, f, terms, heads, False, {**walks, "exact_hops": exact_hops})
+        super().__init__("hybrid_grf_mask", {"walks": table, "graph": graph, "f": start, "diagonal": diagonal})
+        self.prepare()
+
+
+class StitchedGRFMask(LibraryMask):
+    """stitched_grf_mask over 2·`pairs` tables of walks, the odd ones on the reversed graph. Arguments as GRFMask."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        f: Tensor | None = None,
+        *,
+        pairs: int = 1,
+        terms: int = 8,
+        heads: int | None = None,
+        normalise: bool | None = None,
+        max_sparse_entries: int = MAX_SPARSE_ENTRIES,
+        **walks: Any,
+    ) -> None:
+        graph = _weighted(graph, normalise)
+        options = _options(None, walks)
+        graphs = (graph, graph.reversed())
+        firsts = (options.first_walker + place * options.walkers for place in range(2 * pairs))
+        tables = [sample_walks(graphs[place % 2], options, first_walker=first) for place, first in enumerate(firsts)]
+        start = _coefficients(f, min(terms, tables[0].max_hops + 1), heads, graph.dtype, graph.device)
+        super().__init__("stitched_grf_mask", {"walks": tables, "f": start, "max_sparse_entries": max_sparse_entries})
+        self.prepare()
+
+
+class WalkingMask(LibraryMask):
+    """walking_mask: the walkers are sent out in every call, with no table kept. Arguments as GRFMask."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        f: Tensor | None = None,
+        *,
+        terms: int = 8,
+        heads: int | None = None,
+        normalise: bool | None = None,
+        **walks: Any,
+    ) -> None:
+        graph, options = _weighted(graph, normalise), _options(None, walks)
+        longest = options.fixed_hops if options.fixed_hops is not None else options.max_hops
+        start = _coefficients(f, min(terms, longest + 1), heads, graph.dtype, graph.device)
+        super().__init__("walking_mask", {"graph": graph, "f": start, "walks": options})
+        self.prepare()
+
+
+class NodeKernelMask(LibraryMask):
+    """node_kernel_mask (GKAT): `discount` [] or [heads] is learnable, 1 at first; 50 walks of 3 hops unless told otherwise."""
+
+    def __init__(
+        self,
+        source: Graph | WalkTable,
+        discount: float | Tensor = 1.0,
+        *,
+        alpha: int = 1,
+        p: float = 2.0,
+        heads: int | None = None,
+        **walks: Any,
+    ) -> None:
+        table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
+        start = _per_head(discount, heads, table.dtype)
+        super().__init__("node_kernel_mask", {"walks": table, "discount": start, "alpha": alpha, "p": float(p)})
+        self.prepare()
+
+
+class NodeFrequencyMask(LibraryMask):
+    """node_frequency_mask: `discount` as in NodeKernelMask."""
+
+    def __init__(
+        self, source: Graph | WalkTable, discount: float | Tensor = 1.0, *, heads: int | None = None, **walks: Any
+    ) -> None:
+        table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
+        super().__init__("node_frequency_mask", {"walks": table, "discount": _per_head(discount, heads, table.dtype)})
+        self.prepare()

@@ -1,0 +1,62 @@
+"""How the package finds and checks its library."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import torch
+from support import Case, tm
+from topomask import _library
+
+PACKAGES = str(pathlib.Path(tm.__file__).resolve().parents[1])
+
+
+def run(code, **environment):
+    paths = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH", "")]))
+    merged = {**os.environ, "PYTHONPATH": paths, **environment}
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=merged, capture_output=True, text=True)
+
+
+class Build(Case):
+    def test_a_mismatch_is_one_sentence_before_anything_is_loaded(self):
+        self.assertIsNone(_library.mismatch({"torch": "2.13.0"}, "2.13.1+cu130"))
+        self.assertIsNone(_library.mismatch({}, "2.13.1"))
+        with tempfile.TemporaryDirectory() as folder:
+            library = pathlib.Path(folder) / "libtopomask.so"
+            library.write_bytes(b"not a library")
+            (library.parent / "_build.py").write_text('torch = "1.9.0"\n')
+            result = run("import topomask", TOPOMASK_LIBRARY=str(library))
+        self.assertEqual(result.returncode, 1)
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertIn(f"ImportError: topomask: torch {torch.__version__} is installed", last)
+        self.assertIn("was built for torch 1.9", last)
+        self.assertIn('pip install "torch==1.9.*"', last)
+
+    def test_without_a_library_it_says_where_it_looked(self):
+        result = run("import topomask", TOPOMASK_LIBRARY="/nowhere/libtopomask.so")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/nowhere/libtopomask.so", result.stderr)
+
+    def test_what_it_was_built_against_is_the_torch_in_use(self):
+        build = _library.build_of(_library.library_path())
+        if build:
+            self.assertEqual(build["torch"].split(".")[:2], torch.__version__.split(".")[:2])
+            self.assertEqual(build["version"], tm.__version__)
+
+    def test_importing_it_is_quick_and_brings_no_other_library(self):
+        code = (
+            "import sys, time, torch; t = time.process_time(); import topomask; took = time.process_time() - t;"
+            "print(took, [m for m in ('transformers', 'timm', 'torch_geometric', 'scipy', 'topomask.nn') if m in sys.modules])"
+        )
+        started = time.time()
+        took, loaded = run(code).stdout.split(" ", 1)
+        self.assertLess(float(took), 0.5, f"of {time.time() - started} s")
+        self.assertEqual(loaded.strip(), "[]")
+
+
+if __name__ == "__main__":
+    unittest.main()

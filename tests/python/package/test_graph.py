@@ -1,0 +1,179 @@
+"""Graphs, patterns, walks and files as values: builders, conversions, pickling, workers."""
+
+import copy
+import math
+import pathlib
+import pickle
+import tempfile
+import unittest
+
+import torch
+from support import Case, tm
+from torch.utils import _pytree
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a._tensors().values(), b._tensors().values()))
+
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        graph = tm.Graph.grid(index + 2, 3)
+        return graph, tm.sample_walks(graph, walkers=2, seed=index)
+
+
+class Graphs(Case):
+    def test_builders(self):
+        sizes = {
+            tm.Graph.path(5): (5, 4),
+            tm.Graph.cycle(5): (5, 5),
+            tm.Graph.grid(3, 4): (12, 17),
+            tm.Graph.grid([3, 4], wrap=True): (12, 24),
+            tm.Graph.complete(5): (5, 10),
+            tm.Graph.star(5): (5, 4),
+            tm.Graph.hypercube(3): (8, 12),
+            tm.Graph.tree(2, 3): (15, 14),
+            tm.Graph.forest(torch.tensor([-1, 0, -1])): (3, 1),
+            tm.Graph.icosphere(2): (162, 480),
+            tm.Graph.from_edges(3, torch.tensor([0, 1]), torch.tensor([1, 2])): (3, 2),
+            tm.Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]])): (3, 2),
+        }
+        for graph, (nodes, edges) in sizes.items():
+            self.assertEqual((graph.num_nodes, graph.num_edges), (nodes, edges), graph)
+            self.assertEqual(graph.dense().count_nonzero(), graph.num_entries)
+        self.assertEqual(repr(tm.Graph.path(5)), "Graph(5 nodes, 4 edges, float32)")
+        points = tm.icosphere(1).points
+        self.close(points.norm(dim=1), torch.ones(42))
+        self.assertEqual(tm.Graph.knn(points, 3, directed=True).num_entries, 126)
+        self.assertTrue(same(tm.Graph.erdos_renyi(50, 0.2, seed=3), tm.Graph.erdos_renyi(50, 0.2, seed=3)))
+
+    def test_transformations(self):
+        graph = tm.Graph.grid(3, 4)
+        self.close(graph.normalised().dense().sum(), graph.normalised().weights.sum(), 1e-6)
+        self.assertEqual(graph.to(torch.float64).dtype, torch.float64)
+        order = tm.reverse_cuthill_mckee(graph)
+        self.assertEqual(sorted(order.tolist()), list(range(12)))
+        self.assertTrue(torch.equal(tm.permuted(graph, order).dense(), graph.dense()[order][:, order]))
+        self.assertEqual(tm.induced_subgraph(graph, torch.tensor([0, 1, 5])).num_edges, 2)
+        self.assertEqual(tm.cartesian_product(tm.Graph.path(3), tm.Graph.path(4)).num_edges, graph.num_edges)
+        batch = tm.GraphBatch.of([graph, tm.Graph.path(2)])
+        self.assertEqual((len(batch), batch.offsets, tm.connected_components(batch.graph).count), (2, (0, 12, 14), 2))
+        self.assertEqual([len(part) for part in batch.split(torch.ones(14, 1))], [12, 2])
+
+    def test_values_pickle_copy_and_are_frozen(self):
+        graph = tm.Graph.grid(3, 4)
+        walks = tm.sample_walks(graph, walkers=3, group_products=True, seed=2**63 + 5)
+        forest = tm.Forest.from_graph(tm.Graph.tree(2, 2))
+        for value in (graph, graph.pattern, walks, forest):
+            for other in (pickle.loads(pickle.dumps(value)), copy.deepcopy(value)):
+                self.assertTrue(same(value, other))
+                self.assertEqual(repr(value), repr(other))
+            leaves, tree = _pytree.tree_flatten({"here": value})
+            self.assertTrue(same(value, _pytree.tree_unflatten(leaves, tree)["here"]))
+            with self.assertRaises(AttributeError):
+                value.offsets = None
+        again = pickle.loads(pickle.dumps(walks))
+        self.assertEqual(again.options.seed, 2**63 + 5)
+        f = torch.rand(4)
+        self.close(tm.grf_mask(again, f, diagonal="debiased").dense(), tm.grf_mask(walks, f, diagonal="debiased").dense(), 0)
+        self.assertTrue(same(tm.extend_walks(again, graph, 2), tm.sample_walks(graph, walks.options, walkers=5)))
+
+    def test_they_come_out_of_workers_of_a_data_loader(self):
+        loader = torch.utils.data.DataLoader(Squares(), batch_size=None, num_workers=2)
+        for index, (graph, walks) in enumerate(loader):
+            self.assertTrue(same(graph, tm.Graph.grid(index + 2, 3)))
+            self.assertEqual(walks.num_nodes, graph.num_nodes)
+
+    def test_bad_input_is_refused_where_it_is_given(self):
+        self.refuses(ValueError, "grid: dims must not be negative", tm.Graph.grid, -1, 2)
+        self.refuses(TypeError, "int", tm.Graph.path, "three")
+        offsets, columns = torch.tensor([0, 1, 2]), torch.tensor([1, 5], dtype=torch.int32)
+        self.refuses(ValueError, "column", tm.Pattern, offsets, columns, 2)
+        self.refuses(ValueError, "", tm.Graph, offsets, columns, torch.ones(2))
+        self.refuses(ValueError, "must be given once, got \\(0, 1\\)", tm.Pattern.from_edge_index, torch.tensor([[0, 0], [1, 1]]))
+        self.refuses(ValueError, "in \\[0, 2\\), got 7", tm.Pattern.from_edge_index, torch.tensor([[0], [7]]), 2)
+        self.refuses(ValueError, "coupling must be", tm.sample_walks, tm.Graph.path(3), coupling="pairs")
+        self.refuses(TypeError, "walker", tm.sample_walks, tm.Graph.path(3), walker=3)
+        self.refuses(ValueError, "seed must be", tm.sample_walks, tm.Graph.path(3), seed=2**64)
+        self.refuses(FileNotFoundError, "nowhere.txt", tm.read_graph, "nowhere.txt")
+
+
+class Files(Case):
+    def test_every_format_reads_what_was_written(self):
+        graph = tm.Graph.grid(4, 5)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a.txt", "a.txt.gz", "a.graph", "a.mtx", "a.npz"):
+                path = pathlib.Path(folder) / name
+                graph.write(path)
+                self.assertTrue(same(tm.Graph.read(path), graph), name)
+            tm.write_snap(graph, f"{folder}/b")
+            self.assertTrue(same(tm.read_snap(f"{folder}/b"), graph))
+            tm.write_metis(graph, f"{folder}/c")
+            self.assertTrue(same(tm.read_metis(f"{folder}/c"), graph))
+            tm.write_matrix_market(graph, f"{folder}/d")
+            self.assertTrue(same(tm.read_matrix_market(f"{folder}/d"), graph))
+            tm.write_npz(graph, f"{folder}/e.npz")
+            self.assertTrue(same(tm.read_npz(f"{folder}/e.npz"), graph))
+            self.refuses(ValueError, "max_nodes|nodes", tm.read_graph, f"{folder}/a.txt", max_nodes=3)
+            self.refuses(ValueError, "path must end in", graph.write, f"{folder}/a.xyz")
+            walks = tm.sample_walks(graph)
+            tm.save_walks(walks, f"{folder}/w.bin")
+            self.assertTrue(same(tm.load_walks(f"{folder}/w.bin"), walks))
+
+
+class Walks(Case):
+    def test_options_by_name_or_as_a_value(self):
+        graph = tm.Graph.grid(4, 5).normalised()
+        options = tm.WalkOptions(walkers=3, halting_probability=0.2, seed=9, coupling="antithetic")
+        by_name = tm.sample_walks(graph, walkers=3, halting_probability=0.2, seed=9, coupling="antithetic")
+        self.assertTrue(same(tm.sample_walks(graph, options), by_name))
+        self.assertEqual(by_name.options._fields(), options._fields())
+        self.assertEqual((by_name.walkers, by_name.max_hops, by_name.groups), (3, 100, 2))
+        self.assertIn("3 walkers", repr(by_name))
+
+    def test_resampling_and_exact_heads(self):
+        before, after = tm.Graph.path(50), tm.Graph.cycle(50)
+        table = tm.sample_walks(before, seed=4)
+        again = tm.resample_walks(table, before, after)
+        self.assertTrue(same(again.table, tm.sample_walks(after, seed=4)))
+        self.assertLess(again.rows, 50)
+        graph = tm.Graph.grid(4, 4).to(torch.float64).normalised(0.9)
+        walks = tm.with_exact_head(tm.sample_walks(graph, exact_hops=2, max_hops=2), graph)
+        f = torch.tensor([1.0, 0.5, 0.25], dtype=torch.float64)
+        self.close(tm.asymmetric_grf_mask(walks, f).dense(), tm.power_series_mask(graph, f).dense())
+
+
+class Theory(Case):
+    def test_suggestions_and_errors(self):
+        graph = tm.Graph.grid(6, 6).normalised()
+        f = tm.diffusion_coefficients(6).float()
+        suggestion = tm.suggest(graph, f, 0.2, max_walkers=64)
+        self.assertIn(suggestion.estimator, ("symmetric", "one_sided"))
+        self.assertGreater(suggestion.terms, 0)
+        self.assertIn("exact", str(suggestion))
+        error = tm.mask_error(graph, f=f, walkers=16)
+        self.assertEqual(error.mean.shape, (32, 36))
+        masks = [tm.grf_mask(tm.sample_walks(graph, seed=s), f) for s in range(3)]
+        self.assertGreater(tm.mask_error(masks, torch.arange(4)).relative, 0)
+        constant = tm.walk_constant(graph, f, 0.5)
+        walkers = tm.walkers_for(0.1, 0.05, constant)
+        self.assertLessEqual(tm.concentration_bound(walkers, 0.1, constant), 0.05)
+        self.assertGreater(constant, tm.telescoping_walk_constant(graph, f, 0.5) * 0.1)
+        flops = tm.attention_flops(tm.sample_walks(graph), 8, 8)
+        self.assertEqual(flops.softmax, 4 * 36 * 36 * 8)
+        self.assertTrue(math.isfinite(flops.grf))
+
+    def test_points_and_memory(self):
+        factors = tm.random_fourier_factors(torch.rand(10, 3), features=8)
+        self.assertEqual(factors.u.shape, (10, 16))
+        tm.release_kept_memory()
+        self.assertEqual(tm.kept_memory(), 0)
+        embedding = tm.degree_embedding(tm.Graph.path(3), torch.eye(3))
+        self.assertEqual(embedding.argmax(1).tolist(), [1, 2, 1])
+
+
+if __name__ == "__main__":
+    unittest.main()

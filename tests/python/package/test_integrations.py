@@ -1,0 +1,154 @@
+"""Other libraries, where they are installed: NetworkX, SciPy, PyG, transformers, timm."""
+
+import importlib.util
+import unittest
+
+import torch
+from support import Case, tm
+
+
+def needs(*names):
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    return unittest.skipIf(missing, f"needs {', '.join(missing)}")
+
+
+def same(a, b):
+    return torch.equal(a.dense(), b.dense())
+
+
+class Conversions(Case):
+    @needs("networkx")
+    def test_networkx(self):
+        import networkx
+
+        graph = tm.Graph.erdos_renyi(20, 0.3, seed=1).normalised()
+        self.assertTrue(same(tm.Graph.from_networkx(graph.to_networkx()), graph))
+        directed = networkx.DiGraph([("a", "b"), ("b", "c")])
+        self.assertEqual(tm.Graph.from_networkx(directed).edge_index().tolist(), [[0, 1], [1, 2]])
+        self.refuses(ValueError, "multigraph", tm.Graph.from_networkx, networkx.MultiGraph())
+
+    @needs("scipy", "numpy")
+    def test_scipy(self):
+        graph = tm.Graph.erdos_renyi(20, 0.3, seed=1).normalised().to(torch.float64)
+        back = tm.Graph.from_scipy(graph.to_scipy())
+        self.assertTrue(same(back, graph))
+        self.assertFalse(back.directed)
+        one_way = graph.to_scipy().tolil()
+        one_way[0, 1], one_way[1, 0] = 3.0, 0.0
+        self.assertTrue(tm.Graph.from_scipy(one_way.tocsr()).directed)
+
+    @needs("torch_geometric")
+    def test_pyg_data(self):
+        from torch_geometric.data import Data
+
+        graph = tm.Graph.grid(3, 4)
+        data = Data(edge_index=graph.edge_index(), num_nodes=12)
+        self.assertTrue(same(tm.Graph.from_pyg(data), graph))
+        data.edge_weight = torch.rand(data.num_edges)
+        self.assertTrue(tm.Graph.from_pyg(data).directed)
+
+
+class TransformerConv(Case):
+    def layers(self, **options):
+        from torch_geometric.nn import TransformerConv
+
+        theirs = TransformerConv(6, 4, heads=3, **options)
+        ours = tm.pyg.TransformerConv(6, 4, heads=3, **options)
+        ours.load_state_dict(theirs.state_dict())
+        return ours, theirs
+
+    @needs("torch_geometric")
+    def test_it_is_pygs_layer(self):
+        edges = torch.cat([tm.Graph.erdos_renyi(30, 0.2, seed=2).edge_index(), torch.tensor([[1, 1], [2, 2]])], 1)
+        for options in ({}, {"concat": False}, {"beta": True}, {"root_weight": False, "bias": False}):
+            with self.subTest(**options):
+                ours, theirs = self.layers(**options)
+                results = []
+                for layer in (ours, theirs):
+                    x = torch.rand(30, 6, generator=torch.Generator().manual_seed(3)).requires_grad_()
+                    out = layer(x, edges)
+                    grads = torch.autograd.grad(out.square().sum(), [x, layer.lin_key.weight, layer.lin_value.weight])
+                    results.append([out, *grads])
+                for a, b in zip(*results):
+                    self.close(a, b, 1e-4)
+
+    @needs("torch_geometric")
+    def test_between_two_kinds_of_nodes(self):
+        ours, theirs = self.layers()
+        x = torch.rand(10, 6), torch.rand(7, 6)
+        edges = torch.stack([torch.randint(10, (20,)), torch.randint(7, (20,))])
+        self.close(ours(x, edges), theirs(x, edges), 1e-5)
+
+    def test_what_it_cannot_do_is_refused(self):
+        self.refuses(ValueError, "edge_dim must be None", tm.pyg.TransformerConv, 6, 4, edge_dim=3)
+        self.refuses(ValueError, "dropout must be 0", tm.pyg.TransformerConv, 6, 4, dropout=0.1)
+
+
+class Transformers(Case):
+    @needs("transformers")
+    def test_a_model_runs_with_a_mask_by_name(self):
+        from transformers import ViTConfig, ViTModel
+
+        config = ViTConfig(
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            image_size=8,
+            patch_size=2,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+        images = torch.rand(2, 3, 8, 8)
+        model = ViTModel(config).eval()
+        want = model(images).last_hidden_state
+        tm.hf.register(tm.NoneMask(17), name="topomask_all")
+        model.set_attn_implementation("topomask_all")
+        self.close(model(images).last_hidden_state, want, 1e-4)  # a mask of ones is softmax attention
+        mask = tm.GlobalTokens(tm.GRFMask(tm.Graph.grid(4, 4), heads=2))
+        tm.hf.register(mask, name="topomask_grf")
+        model.set_attn_implementation("topomask_grf")
+        out = model(images).last_hidden_state
+        self.assertFalse(torch.allclose(out, want))
+        out.sum().backward()
+        self.assertIsNotNone(mask.get_submodule("mask").f.grad)
+
+    @needs("transformers")
+    def test_padding_is_refused(self):
+        from transformers import BertConfig, BertModel
+
+        sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 20}
+        model = BertModel(BertConfig(**sizes, attention_probs_dropout_prob=0.0)).eval()
+        tokens = torch.randint(20, (2, 10))
+        want = model(tokens).last_hidden_state
+        tm.hf.register([tm.NoneMask(10)], name="topomask_bert")
+        model.set_attn_implementation("topomask_bert")
+        self.close(model(tokens, attention_mask=torch.ones(2, 10)).last_hidden_state, want, 1e-4)
+        padding = torch.ones(2, 10)
+        padding[0, 7:] = 0
+        self.refuses(ValueError, "must not hide tokens", model, tokens, attention_mask=padding)
+
+
+class Timm(Case):
+    @needs("timm")
+    def test_a_vision_transformer_with_a_mask(self):
+        from timm.models.vision_transformer import VisionTransformer
+
+        sizes = {"img_size": 8, "patch_size": 2, "embed_dim": 12, "depth": 2, "num_heads": 3, "num_classes": 2}
+        plain = VisionTransformer(**sizes).eval()
+        ones = VisionTransformer(**sizes, attn_layer=tm.timm.attn_layer(tm.NoneMask(17), kind="softmax")).eval()
+        ones.load_state_dict(plain.state_dict(), strict=False)
+        images = torch.rand(2, 3, 8, 8)
+        self.close(ones(images), plain(images), 1e-4)
+        mask = tm.GlobalTokens(tm.GRFMask(tm.Graph.grid(4, 4), heads=3))
+        model = VisionTransformer(**sizes, attn_layer=tm.timm.attn_layer(mask))
+        model(images).sum().backward()
+        learnt = [name for name, p in model.named_parameters() if name.endswith("mask.mask.f") and p.grad is not None]
+        self.assertEqual(len(learnt), 2)
+        self.refuses(
+            ValueError, "attn_drop must be 0", VisionTransformer, **sizes, attn_layer=tm.timm.attn_layer(mask), attn_drop_rate=0.1
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,86 @@
+"""The package has every public name of the C++ headers."""
+
+import re
+import unittest
+
+from support import ROOT, Case, tm
+
+HEADERS = sorted(path for path in (ROOT / "include" / "topomask").glob("*.h") if path.name != "config.h")
+ELSEWHERE = {"to_string"}  # Python has strings for choices
+
+
+def without_comments(text):
+    return re.sub(r"//.*", "", text)
+
+
+def functions(text):
+    """Free functions: declarations that begin in the first column."""
+    found = re.findall(r"^(?! |using|return|class|struct|enum|inline|template|namespace|#)[\w:<>,* &]+?[ &](\w+)\(", text, re.M)
+    return set(found)
+
+
+def members(text, name):
+    """Static and const methods of a class."""
+    body = re.search(rf"^class {name}\b[^;]*?\{{(.*?)^\}};", text, re.M | re.S)
+    public = body[1].split(" private:")[0]
+    statics = re.findall(r"^  static [\w:<>&]+ (\w+)\(", public, re.M)
+    consts = re.findall(r"^  (?:const )?[\w:<>&,]+&? (\w+)\([^)]*\)\s*const", public, re.M)
+    return set(statics) | set(consts)
+
+
+class Names(Case):
+    def setUp(self):
+        self.text = "\n".join(without_comments(path.read_text()) for path in HEADERS)
+
+    def test_every_function_is_there(self):
+        names = functions(self.text)
+        self.assertGreater(len(names), 60)
+        self.assertEqual({name for name in names - ELSEWHERE if not callable(getattr(tm, name, None))}, set())
+
+    def test_every_mask_has_a_module(self):
+        makers = {name for name in functions(self.text) if name.endswith("_mask")}
+        self.assertGreater(len(makers), 20)
+        have = {name.lower() for name in dir(tm)}
+        self.assertEqual({name for name in makers if name.replace("_", "") not in have}, set())
+
+    def test_every_method_is_there(self):
+        inside = {
+            # matrix: Pattern and weights; rule and structure are for the library's own masks
+            "Graph": {"matrix"},
+            "WalkTable": {"nodes"},  # num_nodes, as everywhere
+            "Forest": {"structure"},
+            "DistanceFunction": {"rule", "product", "sum"},  # * and +
+            "FeatureMap": set(),
+            "SparsePattern": {"transposed", "tiles", "product", "known_product", "device"},
+            "Mask": {
+                "counts",
+                "factors",
+                "dtype",
+                "device",
+                "parameter_gradients",
+                "apply",
+                "apply_transposed",
+                "to",
+                "name",
+                "sparse",
+            }
+            | {"masked_product", "masked_product_work", "masked_product_backward"},
+        }
+        renamed = {"SparsePattern": "Pattern"}
+        for name, own in inside.items():
+            python = getattr(tm, renamed.get(name, name))
+            fields = getattr(python, "__dataclass_fields__", {})
+            missing = {m for m in members(self.text, name) - own if not hasattr(python, m) and m not in fields}
+            self.assertEqual(missing, set(), name)
+
+    def test_every_option_has_its_name(self):
+        body = re.search(r"^struct WalkOptions \{(.*?)^\};", self.text, re.M | re.S)[1]
+        names = set(re.findall(r"(\w+)\s*=", body))
+        self.assertEqual(names, set(tm.WalkOptions.__dataclass_fields__))
+
+    def test_everything_public_has_a_docstring(self):
+        self.assertEqual([name for name in tm.__all__ if name != "ops" and not (getattr(tm, name).__doc__ or "").strip()], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
