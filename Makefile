@@ -6,6 +6,7 @@
 #   make torture         random cases against a dense reference for SECONDS=60, SEED=1, DEVICE=cpu or cuda
 #   make build           build everything
 #   make bench           run the benchmarks; SUITE=name for one of them
+#   make wheel           build the Python package: dist/topomask-…-py3-none-linux_….whl
 #   make setup           install the Debian packages and torch (into .venv), nothing else
 #   make fuzz            fuzz every reader of files and arguments; SECONDS=30 for each, TARGET=name for one
 #   make format          format the sources
@@ -30,7 +31,7 @@ export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
 SEED ?= 1
 DEVICE ?= cpu
 
-.PHONY: help setup build test torture fuzz demo demo-routes bench format format-check tidy clean
+.PHONY: help setup build test torture fuzz wheel demo demo-routes bench format format-check tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -49,6 +50,9 @@ test: setup
 torture: setup
 	@scripts/build.sh topomask_torture
 	@$(BUILD_DIR)/tests/topomask_torture --seconds $(or $(SECONDS),60) --seed $(SEED) --device $(DEVICE)
+
+wheel: setup
+	@scripts/wheel.sh
 
 demo: setup
 	@$(if $(DATA),true,scripts/packages.sh data || true)

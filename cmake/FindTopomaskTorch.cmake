@@ -4,6 +4,7 @@
 # TOPOMASK_CUDA is on. Input, the first that is set:
 #   TOPOMASK_TORCH             the folder that holds include/ and lib/ (in a wheel: site-packages/torch)
 #   TopomaskTorch_DEFAULT_DIR  the same, from an installed topomask: the torch that it was built against
+#   where a wheel is built     the torch of the interpreter it is built for
 #   otherwise                  the torch of the python in .venv of the source folder, then of python3 on the PATH
 # Output: the imported target Topomask::Torch, TopomaskTorch_VERSION (also _MAJOR, _MINOR, _PATCH), TopomaskTorch_DIR_FOUND.
 
@@ -12,6 +13,10 @@ set(TOPOMASK_TORCH "" CACHE PATH "torch folder with include/ and lib/; empty: fo
 set(_torch_dir "${TOPOMASK_TORCH}")
 if(NOT _torch_dir AND TopomaskTorch_DEFAULT_DIR AND EXISTS "${TopomaskTorch_DEFAULT_DIR}/lib")
   set(_torch_dir "${TopomaskTorch_DEFAULT_DIR}")
+endif()
+if(NOT _torch_dir AND SKBUILD)  # a wheel: the torch of the interpreter that it is built for
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/python/build_support/torch_found.py"
+    OUTPUT_VARIABLE _torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 endif()
 if(NOT _torch_dir)
   foreach(_python "${CMAKE_SOURCE_DIR}/.venv/bin/python" python3)
