@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/checks.h"
+#include "data/readers.h"
 #include "data/image_codecs.h"
 #include "graph/io/input_file.h"
 

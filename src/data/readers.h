@@ -21,9 +21,9 @@ DatasetPtr open_synthetic(const DataOptions& options, bool test);
 /// An IDX file of unsigned bytes with this many dimensions, plain or gzip: uint8 of the shape its header says.
 at::Tensor read_idx(const std::filesystem::path& path, int64_t dimensions);
 
-/// The most bytes of images kept in memory.
-/// Pixels of one image.
+/// The most pixels of one image.
 inline constexpr int64_t kLargestImagePixels = int64_t{1} << 28;
+/// The most bytes of images kept in memory.
 inline constexpr int64_t kLargestImageMemory = int64_t{1} << 36;
 
 }  // namespace topomask

@@ -182,7 +182,7 @@ TEST(Threads, DoNotChangeMasksWithTheirDenseForms) {
   expect_same(quadratic_families(), 400);
 }
 
-TEST(Threads, DoNotChangeMasksOfThousandsOfNodes) {
+TEST(ThreadsSlow, DoNotChangeMasksOfThousandsOfNodes) {
   expect_same(families(), 2116);
 }
 

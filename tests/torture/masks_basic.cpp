@@ -69,7 +69,7 @@ DrawnMask draw_neighbours(MaskDraw& d) {
 
 DrawnMask draw_power_series(MaskDraw& d) {
   const DrawnGraph graph = draw_graph(d.draw, d.dtype);
-  const int64_t terms = d.draw.below("terms", 6);
+  const int64_t terms = 1 + d.draw.below("terms", 5);
   const at::Tensor alpha =
       d.leaf("alpha", d.draw.uniform("alpha", d.per_head({terms}), d.draw.chance("both_signs", 30) ? -1.0 : 0.1, 1.0));
   const bool only_operator = d.draw.chance("operator_only", 20), learns = d.draw.chance("learn_weights", 20);

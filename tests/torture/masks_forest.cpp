@@ -60,7 +60,7 @@ DrawnMask draw_tree_table(MaskDraw& d) {
   const DrawnForest trees = draw_forest(draw);
   const auto kind = static_cast<Lengths>(draw.below("lengths", 2));
   const at::Tensor lengths = draw_lengths(draw, kind, trees.parent.size(0));
-  const int64_t terms = draw.pick<int64_t>("terms", {1, 2, 5, 40, 700, 0});
+  const int64_t terms = draw.pick<int64_t>("terms", {1, 2, 5, 40, 700});
   const at::Tensor f =
       d.leaf("f", draw.uniform("f", d.per_head({terms}), draw.chance("both_signs", 30) ? -1.0 : 0.05, 1.0));
   const auto reference = [parent = trees.parent, lengths, terms](const auto& leaves) {
