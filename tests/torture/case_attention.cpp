@@ -170,6 +170,8 @@ at::Tensor through_features(const Draw& draw, const DrawnFeatures::Map& map, con
     result = at::maximum(result, gradients_of(phi, size * signs, {leaf}, /*keep=*/true)[0].abs());
   }
   if (!features.exponential) return result;
+  // FAVOR+ mixes the coordinates: a few signs of a few features can cancel in one of them, not in all.
+  result = result.amax(-1, true).expand_as(result);
   const at::Tensor plain = phi.detach();
   return result * (features.magnitude(leaf.detach(), plain) / plain.abs().clamp_min(1e-300)).amax(-1, true);
 }
