@@ -40,6 +40,7 @@ class HypercubeDiffusionMask final : public Mask {
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
+    if (x.numel() == 0) return at::zeros_like(x);
     if (!x.is_cpu()) return by_flips(x);
     const at::Tensor y = recycled_empty(x.sizes(), x.options());
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "hypercube", [&] { run<scalar_t>(x, y); });
@@ -51,6 +52,7 @@ class HypercubeDiffusionMask final : public Mask {
     // ∂M/∂λ = −L·M, and ⟨g, L·y⟩ is the sum of (g_i − g_j)(y_i − y_j) over the edges.
     const at::Tensor y = apply(x);
     at::Tensor slope = at::zeros({heads()}, x.options());
+    if (x.numel() == 0) return {slope.view_as(lambda_)};
     for (int64_t dimension = 0; dimension < dimensions_; ++dimension) {
       const auto differences = [&](const at::Tensor& t) {
         const int64_t below = (int64_t{1} << dimension) * t.size(3);

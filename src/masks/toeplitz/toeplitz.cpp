@@ -68,12 +68,18 @@ class ToeplitzMask final : public Mask {
 
   at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                             bool transposed) const override {
+    if (size() == 0) return at::zeros_like(c);  // global tokens may stand around no node, which has no tiles
     const PlainOps plain;
     return tiled_product(offsets(transposed), dims(), reach(transposed), a, b, c);
   }
 
   MaskedProductGradients masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                                                  const at::Tensor& grad, bool want_parameters) const override {
+    if (size() == 0) {
+      MaskedProductGradients none{at::zeros_like(a), at::zeros_like(b), at::zeros_like(c)};
+      if (want_parameters) none.parameters = {at::zeros_like(parameter_)};
+      return none;
+    }
     const PlainOps plain;
     auto gradients = tiled_backward(offsets(false), dims(), reach(false), a, b, c, grad, want_parameters);
     MaskedProductGradients result{gradients.a, gradients.b, gradients.c};

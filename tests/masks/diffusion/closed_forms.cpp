@@ -46,6 +46,16 @@ TEST(HypercubeDiffusion, IsTheMatrixExponential) {
   expect_mask_is(hypercube_diffusion_mask(3, heads), exponential(Graph::hypercube(3), heads));
 }
 
+TEST(HypercubeDiffusion, TakesAnEmptyBatch) {
+  const at::Tensor lambda = scalar(0.3), x = at::zeros({0, 8, 3}, at::kDouble).requires_grad_();
+  const MaskPtr mask = hypercube_diffusion_mask(3, lambda);
+  const at::Tensor y = mask->matmul(x);
+  EXPECT_EQ(y.sizes(), x.sizes());
+  const auto grads = testing::gradients(y, at::zeros_like(y), {x, lambda});
+  EXPECT_EQ(grads[0].sizes(), x.sizes());
+  EXPECT_TRUE(close(grads[1], at::zeros({}, at::kDouble), 0));
+}
+
 TEST(HypercubeDiffusion, AgreesWithTheGenericMask) {
   const at::Tensor lambda = at::scalar_tensor(0.3);
   const MaskPtr generic = diffusion_mask(Graph::hypercube(10), lambda, {.tolerance = 1e-7});

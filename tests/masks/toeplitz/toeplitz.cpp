@@ -239,6 +239,23 @@ TEST(Toeplitz, AcceptsNoNodes) {
   }
 }
 
+TEST(Toeplitz, AcceptsGlobalTokensAroundNoNodes) {
+  const at::Tensor offsets = at::zeros({0, 5}, at::kDouble).requires_grad_();
+  const MaskPtr mask = with_global_tokens(toeplitz_mask({0, 3}, offsets), 2);
+  const at::Tensor q = normal({2, 3}, 1), k = normal({2, 3}, 2), v = normal({2, 4}, 3).requires_grad_();
+  const at::Tensor weights = at::matmul(at::elu(q) + 1, (at::elu(k) + 1).t());
+  const at::Tensor expected = at::matmul(weights, v) / weights.sum(-1, true);
+  for (const Route route : {Route::automatic, Route::dense, Route::operator_}) {
+    const at::Tensor out = attention(q, k, v, mask, {.features = FeatureMap::elu(), .route = route});
+    EXPECT_TRUE(close(out, expected, 1e-12)) << to_string(route);
+    const at::Tensor ones = at::ones_like(out);
+    const auto got = gradients(out, ones, {v, offsets});
+    const at::Tensor want = at::matmul((weights / weights.sum(-1, true)).t(), ones);
+    EXPECT_TRUE(close(got[0], want, 1e-12)) << to_string(route);
+    EXPECT_EQ(got[1].sizes(), offsets.sizes());
+  }
+}
+
 TEST(Toeplitz, ConvertsBetweenPrecisions) {
   const at::Tensor offsets = at::rand({5, 7});
   const MaskPtr mask = toeplitz_mask({3, 4}, offsets), wide = mask->to(at::kDouble);
