@@ -1,5 +1,6 @@
 #include "support/compare.h"
 #include "support/mask_contract.h"
+#include "topomask/attention.h"
 #include "topomask/global_tokens.h"
 #include "topomask/masks.h"
 
@@ -108,6 +109,15 @@ TEST(Masks, SayWhatIsWrong) {
   const MaskPtr heads = dense_mask(at::ones({2, 3, 3}));
   EXPECT_ERROR(heads->matmul(at::zeros({3, 3, 1})), "x must be [..., H = 2, N = 3, C] for a mask with 2 heads");
   EXPECT_ERROR(none_mask(3)->masked_product({}, {}, {}, false), "mask none has none of its own");
+}
+
+TEST(CausalMask, IsNotRoundedByLaterNodes) {
+  // Nodes 64 … 127 are one chunk: what came before it must not be a difference of sums that have its last node in them.
+  const at::Tensor ones = at::ones({128, 1}), v = at::ones({128, 1});
+  v.select(0, 127).fill_(1e9);
+  const at::Tensor out =
+      attention(ones, ones, v, causal_mask(128), {.features = FeatureMap::identity(), .route = Route::operator_});
+  EXPECT_TRUE(testing::close(out.narrow(0, 0, 127), at::ones({127, 1}), 1e-6));
 }
 
 }  // namespace

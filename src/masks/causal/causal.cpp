@@ -43,7 +43,10 @@ class CausalMask final : public Mask {
     const at::Tensor a_chunks = in_chunks(a), b_chunks = in_chunks(b), c_chunks = in_chunks(c);
     at::Tensor out = ordered_matmul(ordered_matmul(a_chunks, b_chunks.mT()).tril_(), c_chunks);
     at::Tensor states = ordered_matmul(b_chunks.mT(), c_chunks).view({slices, chunks, a.size(-1), c.size(-1)});
-    states = (states.cumsum(1) - states).view({slices * chunks, a.size(-1), c.size(-1)});
+    // What lies before each chunk, summed without it: a difference of sums would let a large chunk round off earlier
+    // ones.
+    if (chunks > 0) states = at::constant_pad_nd(states.narrow(1, 0, chunks - 1), {0, 0, 0, 0, 1, 0}).cumsum(1);
+    states = states.reshape({slices * chunks, a.size(-1), c.size(-1)});
     if (out.is_cuda()) {
       out.baddbmm_(a_chunks, states);
     } else {
