@@ -32,6 +32,7 @@ Json class_table(const ImageDataset& dataset, const Evaluation& evaluation) {
 }
 
 int run(const EvalCommand& arguments, bool json) {
+  if (!arguments.device.empty()) check_device_name(arguments.device);
   LoadedModel loaded = open_run(arguments.run);
   arguments.changes.apply_to(loaded.config);
   const at::Device device = evaluation_device(arguments.device, loaded.config);

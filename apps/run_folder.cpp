@@ -7,21 +7,18 @@
 #include "train/device.h"
 
 namespace topomask::apps {
-namespace {
 
-at::Device asked_device(const std::string& name) {
+void check_device_name(const std::string& name) {
   const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
                         name.find_first_not_of("0123456789", 5) == std::string::npos;
   if (name != "cpu" && name != "cuda" && !numbered) {
     throw UsageError("--device must be cpu, cuda or cuda:N, got '" + name + "'");
   }
-  return usable_device("--device", name);
 }
 
-}  // namespace
-
 LoadedModel open_run(const std::string& run, const std::string& device) {
-  const at::Device where = asked_device(device);
+  check_device_name(device);
+  const at::Device where = usable_device("--device", device);
   const std::filesystem::path path(run);
   TORCH_CHECK(std::filesystem::exists(path), run, ": there is no such run; `topomask train --out ", run, "` makes one");
   const bool folder = std::filesystem::is_directory(path);
@@ -37,7 +34,7 @@ LoadedModel open_run(const std::string& run, const std::string& device) {
 }
 
 at::Device evaluation_device(const std::string& asked, const RunConfig& config) {
-  if (!asked.empty()) return asked_device(asked);
+  if (!asked.empty()) return usable_device("--device", asked);
   const std::string& trained = config.train.device;
   if (trained != "cpu" && !available(at::Device(trained))) {
     std::cerr << "the run was trained on " << trained << ", which is not available here: evaluating on the CPU\n";

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "core/checks.h"
-#include "data/readers.h"
 #include "data/image_codecs.h"
+#include "data/readers.h"
 #include "graph/io/input_file.h"
 
 namespace topomask {

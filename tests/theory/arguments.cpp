@@ -54,7 +54,7 @@ TEST(SuggestArguments, AreFiniteAndInRange) {
   const at::Tensor f = at::ones({2});
   EXPECT_ERROR(suggest(graph, at::tensor({1.F, NAN}), 0.1), "suggest: f must be finite, got nan at 1");
   EXPECT_ERROR(auto_mask(graph, at::tensor({1.F, NAN}), 0.1), "auto_mask: alpha must be finite, got nan at 1");
-  EXPECT_ERROR(suggest(graph, f, INFINITY), "suggest: tolerance must be finite, got inf");
+  EXPECT_ERROR(suggest(graph, f, INFINITY), "suggest: tolerance must be in (0, 1), got inf");
   EXPECT_ERROR(suggest(graph, f, NAN), "suggest: tolerance must be in (0, 1), got nan");
   EXPECT_ERROR(suggest(graph, f, 0.1, {.max_walkers = kHuge}), "suggest: max_walkers must be at most 2^31-1, got ");
   EXPECT_ERROR(suggest(graph, f, 0.1, {.features = 0}), "suggest: features must be >= 1, got 0");

@@ -103,13 +103,13 @@ TEST(Train, AFolderWhoseRunDivergedCanBeUsedAgain) {
 TEST(Train, AConfigurationThatIsRefusedLeavesNothingBehind) {
   const ScratchFolder folder;
   RunConfig config = small_run("linear");
-  config.train.accumulation = 0;
+  config.train.accumulation = 17;
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "accumulation must be in [1, 16]");
   EXPECT_FALSE(fs::exists(folder / "run"));
   config = small_run("linear");
   config.train.steps = 2;
   train(config, folder / "run", kQuiet);
-  config.train.accumulation = 0;
+  config.train.accumulation = 17;
   TrainHooks restart = kQuiet;
   restart.restart = true;
   EXPECT_ERROR(train(config, folder / "run", restart), "accumulation must be in [1, 16]");
@@ -129,7 +129,7 @@ TEST(Train, ADeviceThatIsNotThereIsRefusedWithWhatToDo) {
   const ScratchFolder folder;
   RunConfig config = small_run("linear");
   config.train.device = "tpu";
-  EXPECT_ERROR(train(config, folder / "run", kQuiet), "train.device must be cpu, cuda or cuda:N, got 'tpu'");
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "train: device must be cpu, cuda or cuda:N, got tpu");
   config.train.device = "cuda:64";
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "train: train.device is cuda:64, but ");
   if (at::hasCUDA()) GTEST_SKIP() << "the rest needs a machine without a GPU";
@@ -230,7 +230,7 @@ TEST(Train, EveryVariantEvaluatesInTrainingAsFromItsCheckpoint) {
       config.train.ema_decay = ema_decay;
       config.train.learning_rate = 0.02;
       const TrainResult result = train(config, folder / "run", kQuiet);
-      const LoadedModel loaded = load_model(folder.path / "run" / "checkpoint.pt");
+      const LoadedModel loaded = load_model(folder.path / "run" / kCheckpointName);
       for (const auto& [name, split] : {std::pair{"test", Split::test}, std::pair{"validation", Split::validation}}) {
         const DatasetPtr dataset = open_dataset(config.data, split);
         const Evaluation evaluation = evaluate(*loaded.model, dataset, augment_options(config.data, *dataset),
