@@ -26,9 +26,9 @@ MaskPtr sparse_mask(const SparseMatrix& matrix);
 /// Entries 1, whatever the weights of the graph: weights that require grad are refused.
 MaskPtr neighbours_mask(const Graph& graph);
 
-/// M = W + I, W the weights of the graph, which are the parameter: `graph.with_weights(w)` with a w that requires grad
-/// learns one value per stored entry, in CSR order, and the mask follows changes made to w in place. W_ii + 1 where the
-/// graph has a self-loop. sparse_mask(graph.matrix()) is M = W.
-MaskPtr weighted_neighbours_mask(const Graph& graph);
+/// M = W + I, W the weights of the graph, or `weights` [num_entries] in their place, in CSR order: the parameter, one
+/// value per stored entry, which need not stay symmetric. The mask follows changes made to it in place. W_ii + 1 where
+/// the graph has a self-loop. sparse_mask(graph.matrix()) is M = W.
+MaskPtr weighted_neighbours_mask(const Graph& graph, const at::Tensor& weights = {});
 
 }  // namespace topomask

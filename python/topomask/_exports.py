@@ -49,6 +49,7 @@ from .functional import (
     toeplitz_mask,
     tree_mask,
     walking_mask,
+    weighted_neighbours_mask,
     with_global_tokens,
 )
 from .graph import (
@@ -93,6 +94,7 @@ from .modules import (
     PowerSeriesMask,
     ProjectedMask,
     SparseMask,
+    WeightedNeighboursMask,
 )
 from .pattern import (
     Pattern,
@@ -216,6 +218,7 @@ __all__ = [
     "WalkOptions",
     "WalkTable",
     "WalkingMask",
+    "WeightedNeighboursMask",
     "ad_hoc_mask",
     "adhoc_features",
     "asymmetric_grf_mask",
@@ -294,6 +297,7 @@ __all__ = [
     "walkers_for",
     "walking_mask",
     "with_exact_head",
+    "weighted_neighbours_mask",
     "with_global_tokens",
     "write_graph",
     "write_matrix_market",

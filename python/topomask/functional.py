@@ -114,6 +114,12 @@ def neighbours_mask(graph: Graph) -> LibraryMask:
     return Plain("neighbours_mask", {"graph": graph})
 
 
+def weighted_neighbours_mask(graph: Graph, weights: Tensor | None = None) -> LibraryMask:
+    """M = W + I: each node attends to its neighbours by the weights of the edges, and to itself by 1. weights [num_entries], in the
+    order of the graph's entries; the graph's own where not given; learnable."""
+    return LibraryMask("weighted_neighbours_mask", {"graph": graph, "weights": graph.weights if weights is None else weights})
+
+
 def power_series_mask(graph: Graph, alpha: Tensor, *, max_sparse_entries: int = MAX_SPARSE_ENTRIES) -> LibraryMask:
     """M = Σ_{k<K} α_k W^k, exact. alpha [K], or [H, K] for a series per head, of the dtype of the graph's weights; learnable.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -73,6 +74,12 @@ class Mask(nn.Module):
         like = next(self.parameters(), None)
         eye = torch.eye(self.size) if like is None else torch.eye(self.size, dtype=like.dtype, device=like.device)
         return self.matmul(eye.expand(self.heads, -1, -1) if self.heads > 1 else eye)
+
+    def frozen(self) -> Mask:
+        """A copy with the values the parameters have now, which do not learn: later changes of this mask do not reach it."""
+        made = copy.deepcopy(self)
+        made.requires_grad_(False)
+        return made
 
     def _make(self) -> Any:
         """The C++ mask. It calls back for products; it is made anew for each use, since it keeps this module alive."""

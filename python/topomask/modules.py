@@ -102,6 +102,16 @@ class NeighboursMask(Plain):
         self.prepare()
 
 
+class WeightedNeighboursMask(LibraryMask):
+    """weighted_neighbours_mask: M = W + I; `weights` [num_entries] is learnable, the graph's own at first."""
+
+    def __init__(self, graph: Graph, weights: Tensor | None = None) -> None:
+        values = graph.weights if weights is None else weights
+        arguments = {"graph": graph, "weights": _parameter(values.detach().clone(), values.dtype)}
+        super().__init__("weighted_neighbours_mask", arguments)
+        self.prepare()
+
+
 class PowerSeriesMask(PowerSeries):
     """power_series_mask: M = Σ_{k<K} α_k W^k; `alpha` [terms] or [heads, terms] is learnable, exp(−k) at first.
 

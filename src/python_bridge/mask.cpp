@@ -25,6 +25,9 @@ void bind_plain(MaskClass& c) {
     return hold(sparse_mask({pattern->value, values}));
   });
   c.def_static("neighbours_mask", [](const Ref<Graph>& graph) { return hold(neighbours_mask(graph->value)); });
+  c.def_static("weighted_neighbours_mask", [](const Ref<Graph>& graph, const at::Tensor& weights) {
+    return hold(weighted_neighbours_mask(graph->value, weights));
+  });
   c.def_static("power_series_mask", [](const Ref<Graph>& graph, const at::Tensor& alpha, int64_t max_sparse_entries) {
     return hold(power_series_mask(graph->value, alpha, {.max_sparse_entries = max_sparse_entries}));
   });

@@ -84,6 +84,13 @@ TEST(GraphWeights, AreLearnableInNeighbours) {
     expect_mask_is(mask, w + at::eye(graph.num_nodes(), w.options()));
   }
   EXPECT_EQ(weighted_neighbours_mask(Graph::path(0))->size(), 0);
+  const Graph path = Graph::path(4);
+  const at::Tensor own = at::arange(6, at::kDouble).requires_grad_();  // not symmetric
+  const at::Tensor dense = SparseMatrix{path.pattern(), own}.dense() + at::eye(4, at::kDouble);
+  expect_mask_is(weighted_neighbours_mask(path, own), dense);
+  EXPECT_ERROR(weighted_neighbours_mask(path, own.slice(0, 1)),
+               "weighted_neighbours_mask: weights must be Float or Double [6] on cpu, got Double[5] on cpu");
+  EXPECT_ERROR(weighted_neighbours_mask(path, at::full({6}, NAN)), "weighted_neighbours_mask: weights must be finite");
 }
 
 TEST(GraphWeights, AreLearnableWhereTheSeriesIsConstant) {

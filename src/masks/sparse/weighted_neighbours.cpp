@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/checks.h"
 #include "core/move.h"
 #include "masks/sparse/with_diagonal.h"
 #include "sparse/ops.h"
@@ -63,8 +64,14 @@ class WeightedNeighboursMask final : public Mask {
 
 }  // namespace
 
-MaskPtr weighted_neighbours_mask(const Graph& graph) {
-  return std::make_shared<WeightedNeighboursMask>(with_diagonal(graph.pattern()), graph.weights());
+MaskPtr weighted_neighbours_mask(const Graph& graph, const at::Tensor& weights) {
+  const at::Tensor& w = weights.defined() ? weights : graph.weights();
+  TORCH_CHECK(
+      is_real(w.scalar_type()) && w.dim() == 1 && w.size(0) == graph.num_entries() && w.device() == graph.device(),
+      "weighted_neighbours_mask: weights must be Float or Double [", graph.num_entries(), "] on ", graph.device(),
+      ", got ", describe(w));
+  check_finite("weighted_neighbours_mask", "weights", w);
+  return std::make_shared<WeightedNeighboursMask>(with_diagonal(graph.pattern()), w);
 }
 
 }  // namespace topomask

@@ -42,6 +42,7 @@ def families(dtype=torch.float64):
         "sparse": tm.SparseMask(grid, heads=2, dtype=dtype),
         "sparse in the user's order": tm.SparseMask(edges, random(2, 98, dtype=dtype)),
         "neighbours": tm.NeighboursMask(grid),
+        "weighted neighbours": tm.WeightedNeighboursMask(grid),
         "power series": tm.PowerSeriesMask(grid, heads=2),
         "grf": tm.GRFMask(grid, heads=2),
         "grf, one head": tm.GRFMask(grid),
