@@ -94,8 +94,9 @@ std::vector<Family> families() {
        }},
       {"low-rank diffusion",
        [](int64_t n) {
-         return low_rank_diffusion_mask((learnable({n, 33}, 1).detach() * 0.1).requires_grad_(),
-                                        (learnable({n, 33}, 2).detach() * 0.1).requires_grad_(), learnable({2}, 3));
+         const double scale = 2 / std::sqrt(static_cast<double>(n));  // exp(λVᵀU) stays finite for any N
+         return low_rank_diffusion_mask((learnable({n, 33}, 1).detach() * scale).requires_grad_(),
+                                        (learnable({n, 33}, 2).detach() * scale).requires_grad_(), learnable({2}, 3));
        }},
       {"Toeplitz",
        [](int64_t n) {

@@ -253,6 +253,7 @@ void expect_same_for_any_threads(const std::function<MaskPtr()>& make) {
     if (!expected) expected = computed;
     for (size_t i = 0; i < computed.all().size(); ++i) {
       const auto& [name, tensor] = computed.all()[i];
+      EXPECT_FALSE(tensor.is_floating_point() && tensor.isnan().any().item<bool>()) << name << " has NaN";
       EXPECT_TRUE(tensor.equal(expected->all()[i].second)) << name << ", " << threads << " threads instead of 1";
     }
   }
