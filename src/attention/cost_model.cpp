@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "attention/routes.h"
+#include "attention/row_limit.h"
 
 namespace topomask {
 namespace {
@@ -59,6 +60,9 @@ RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& w) {
 
 RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& w) {
   if (!counts.sparse_entries) return unavailable(Route::sparse, "M has no sparse form");
+  if (w.gpu && std::max(w.features, w.value_dim) * w.storage_size > kMaxCudaRowBytes) {
+    return unavailable(Route::sparse, "no kernel for rows of this width");
+  }
   if (w.gpu) return gpu::estimate_sparse(*counts.sparse_entries, counts, w);
   const double entries = *counts.sparse_entries, slices = static_cast<double>(w.slices);
   const double kernel = slices * entries * (static_cast<double>(w.features + w.value_dim) * kSparse + kEntry);

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "attention/row_limit.h"
+
 // Attention over the entries of a CSR mask on the GPU: the twins of the kernels in sparse_attention_kernel.h, all
 // slices (b, h) in one launch. T is float, double, __nv_bfloat16 or __half, A its accumulation type. Widths are
 // multiples of 8, rows are contiguous and 16-byte aligned; those of q, k, v and ∂L/∂out may be anywhere, everything
@@ -64,7 +66,7 @@ struct AttentionBackwardArgs {
 
 /// The widest row a kernel takes, in values of T.
 template <class T>
-inline constexpr int64_t kMaxWidth = 4 * 32 * 16 / sizeof(T);
+inline constexpr int64_t kMaxWidth = kMaxCudaRowBytes / static_cast<int64_t>(sizeof(T));
 
 /// Whether there are kernels over tiles.
 template <class T>

@@ -81,6 +81,25 @@ TEST(Planner, KnowsWhatATensorCoreTakes) {
   EXPECT_EQ(route(16, 10, 4), Route::dense);  // no tiles in float32
 }
 
+TEST(Planner, NeverPicksARouteThatItsKernelRefuses) {
+  const MaskPtr mask = neighbours_mask(Graph::grid({64, 64}));
+  const auto offers_sparse = [&](int64_t features, int64_t storage_size, bool gpu) {
+    Workload w = workload(4096);
+    w.gpu = gpu;
+    w.storage_size = storage_size;
+    w.features = features;
+    const Plan plan = plan_attention(*mask, w, int64_t{1} << 36);
+    EXPECT_EQ(plan.estimates[1].route, Route::sparse);
+    EXPECT_TRUE(plan.estimates[1].available || plan.route != Route::sparse);
+    return plan.estimates[1].available;
+  };
+  EXPECT_TRUE(offers_sparse(512, 4, true));
+  EXPECT_FALSE(offers_sparse(1024, 4, true));  // FAVOR+ with many features in float32
+  EXPECT_TRUE(offers_sparse(1024, 2, true));
+  EXPECT_FALSE(offers_sparse(260, 8, true));
+  EXPECT_TRUE(offers_sparse(1024, 4, false));
+}
+
 TEST(Planner, CountsTheWayBackWhereGradientsAreWanted) {
   const MaskPtr mask = power_series_mask(Graph::grid({14, 14}).normalised(0.9), at::ones({11}));
   const at::Tensor x = at::rand({1, 196, 16});
