@@ -1,7 +1,8 @@
+#include <sstream>
+
 #include "command.h"
 #include "config_arguments.h"
 #include "fuzz/harness.h"
-#include "numbers.h"
 
 // Arguments of a command line, one on each line: --model.width 192, --set=model.depth=3.
 
@@ -14,7 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::require(once, "no arguments");
   RunConfig config;
   try {
-    std::vector<std::string> given = apps::with_settings(apps::split(std::string(fuzz::text_of(data, size)), '\n'));
+    std::vector<std::string> lines;
+    std::istringstream text(std::string(fuzz::text_of(data, size)));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    std::vector<std::string> given = apps::with_settings(lines);
     std::reverse(given.begin(), given.end());  // as CLI11 takes them
     app.parse(given);
     arguments.apply_to(config);
