@@ -8,7 +8,7 @@
 #   make bench           run the benchmarks; SUITE=name for one of them
 #   make wheel           build the Python package: dist/topomask-…-py3-none-linux_….whl
 #   make setup           install the Debian packages and torch (into .venv), nothing else
-#   make fuzz            fuzz every reader of files and arguments; SECONDS=30 for each, TARGET=name for one
+#   make fuzz            fuzz every reader of files and settings; SECONDS=30 for each, TARGET=name for one
 #   make format          format the sources
 #   make format-check    fail where a source is not formatted
 #   make tidy FILE=...   clang-tidy on one file (about a minute)

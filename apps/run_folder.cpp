@@ -9,9 +9,7 @@
 namespace topomask::apps {
 
 void check_device_name(const std::string& name) {
-  const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 8 &&
-                        name.find_first_not_of("0123456789", 5) == std::string::npos;
-  if (name != "cpu" && name != "cuda" && !numbered) {
+  if (!is_device_name(name)) {
     throw UsageError("--device must be cpu, cuda or cuda:N, got '" + name + "'");
   }
 }

@@ -27,12 +27,12 @@ if [[ ${1:-} == --inside ]]; then
     mount --bind -o ro "$folder" "$system$folder" || exit 125
   done < <(python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ ']+" | sed 's|^file://||' | sort -u)
   if [[ -d $project/../shared ]]; then
-    mkdir -p "$system/work/shared"
-    mount --bind -o ro "$project/../shared" "$system/work/shared" || exit 125
+    mkdir -p "$system/src/shared"
+    mount --bind -o ro "$project/../shared" "$system/src/shared" || exit 125
   fi
   chroot "$system" /bin/bash -c 'apt-get update -q && apt-get install -y -q --no-install-recommends git make' >/dev/null ||
     exit 125
-  exec chroot "$system" /bin/bash -c 'cd /work/topomask && exec "$@"' fresh "$@"
+  exec chroot "$system" /bin/bash -c 'cd /src/topomask && exec "$@"' fresh "$@"
 fi
 
 cd "$(dirname "$0")/.."
@@ -62,7 +62,7 @@ fi
 if [[ -d $HOME/.config/pip ]]; then
   mkdir -p "$system/root/.config" && cp -r "$HOME/.config/pip" "$system/root/.config/"
 fi
-git clone -q "$PWD" "$system/work/topomask" || cannot "the checkout could not be cloned"
+git clone -q "$PWD" "$system/src/topomask" || cannot "the checkout could not be cloned"
 
 status=0
 HOME=/root unshare --mount --propagation private --fork --kill-child \

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 namespace topomask {
-namespace {
 
 bool is_device_name(const std::string& name) {
   if (name == "cpu" || name == "cuda") return true;
@@ -13,8 +12,6 @@ bool is_device_name(const std::string& name) {
   return !number.empty() && number.size() <= 2 &&
          std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
-
-}  // namespace
 
 bool available(const at::Device& device) {
   if (device.is_cpu()) return true;

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "masks/dense_series.h"
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "topomask/attention.h"
@@ -22,9 +23,11 @@ namespace topomask {
 namespace {
 
 using testing::close;
+using testing::dense_series;
 using testing::expect_mask_is;
 using testing::gradients;
 using testing::normal;
+using testing::random_coefficients;
 
 /// Signed weights that require grad; a self-loop and a dead end.
 Graph directed_graph() {
@@ -40,20 +43,6 @@ Graph undirected_graph() {
   const at::Tensor dense = normal({11, 11}, 2).abs() * 0.4 + 0.1, symmetric = dense + dense.mT();
   const at::Tensor places = at::repeat_interleave(graph.degrees()) * 11 + graph.columns().to(at::kLong);
   return graph.with_weights(symmetric.flatten().index_select(0, places).requires_grad_());
-}
-
-at::Tensor dense_series(const Graph& graph, const at::Tensor& alpha) {
-  const at::Tensor w = graph.matrix().dense();
-  at::Tensor power = at::eye(graph.num_nodes(), w.options()), sum = at::zeros_like(power);
-  for (int64_t k = 0; k < alpha.size(-1); ++k) {
-    sum = sum + alpha.select(-1, k).unsqueeze(-1).unsqueeze(-1) * power;
-    power = at::matmul(power, w);
-  }
-  return sum;
-}
-
-at::Tensor random_coefficients(at::IntArrayRef shape) {
-  return (normal(shape, 7).abs() + 0.1).requires_grad_();
 }
 
 /// expect_mask_is compares the gradients of all parameters, so that the weights must be the last of them.

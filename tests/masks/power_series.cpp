@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "masks/dense_series.h"
 #include "support/compare.h"
 #include "support/golden.h"
 #include "support/mask_contract.h"
@@ -12,22 +13,10 @@ namespace topomask {
 namespace {
 
 using testing::close;
+using testing::dense_series;
 using testing::expect_mask_is;
 using testing::normal;
-
-at::Tensor series(const Graph& graph, const at::Tensor& alpha) {
-  const at::Tensor w = graph.matrix().dense();
-  at::Tensor power = at::eye(graph.num_nodes(), w.options()), sum = at::zeros_like(power);
-  for (int64_t k = 0; k < alpha.size(-1); ++k) {
-    sum = sum + alpha.select(-1, k).unsqueeze(-1).unsqueeze(-1) * power;
-    power = at::matmul(power, w);
-  }
-  return sum;
-}
-
-at::Tensor coefficients(at::IntArrayRef shape) {
-  return (normal(shape, 7).abs() + 0.1).requires_grad_();
-}
+using testing::random_coefficients;
 
 TEST(PowerSeries, IsTheSumOfPowers) {
   const at::Tensor points = normal({31, 2}, 8);
@@ -35,8 +24,9 @@ TEST(PowerSeries, IsTheSumOfPowers) {
                              Graph::complete(20), Graph::erdos_renyi(25, 0.5, 4), Graph::erdos_renyi(30, 0.1, 3),
                              Graph::knn(points, {.k = 3, .directed = true})}) {
     const Graph weighted = graph.to(at::kDouble).normalised(0.9);
-    for (const at::Tensor& alpha : {coefficients({1}), coefficients({4}), coefficients({2, 5}), coefficients({1, 3})}) {
-      const at::Tensor dense = series(weighted, alpha);
+    for (const at::Tensor& alpha : {random_coefficients({1}), random_coefficients({4}), random_coefficients({2, 5}),
+                                    random_coefficients({1, 3})}) {
+      const at::Tensor dense = dense_series(weighted, alpha);
       expect_mask_is(power_series_mask(weighted, alpha), alpha.dim() == 2 && alpha.size(0) == 1 ? dense[0] : dense);
     }
   }
@@ -45,24 +35,24 @@ TEST(PowerSeries, IsTheSumOfPowers) {
 TEST(PowerSeries, TakesSignedWeightsAndSelfLoops) {
   const at::Tensor source = at::tensor({0, 0, 1, 3}, at::kLong), target = at::tensor({0, 1, 2, 3}, at::kLong);
   const Graph graph = Graph::from_edges(5, source, target, at::tensor({0.5, -0.3, 0.7, 0.2}, at::kDouble));
-  const at::Tensor alpha = coefficients({2, 4});
-  expect_mask_is(power_series_mask(graph, alpha), series(graph, alpha), 1e-9);
+  const at::Tensor alpha = random_coefficients({2, 4});
+  expect_mask_is(power_series_mask(graph, alpha), dense_series(graph, alpha), 1e-9);
 }
 
 TEST(PowerSeries, WorksWithoutItsExplicitForm) {
   const Graph graph = Graph::grid({4, 4}).to(at::kDouble).normalised();
-  const at::Tensor alpha = coefficients({2, 4});
+  const at::Tensor alpha = random_coefficients({2, 4});
   const MaskPtr mask = power_series_mask(graph, alpha, {.max_sparse_entries = 10});
   EXPECT_FALSE(mask->sparse());
   EXPECT_FALSE(mask->counts().sparse_entries);
-  expect_mask_is(mask, series(graph, alpha));
+  expect_mask_is(mask, dense_series(graph, alpha));
 }
 
 TEST(PowerSeries, CarriesGlobalTokens) {
   const Graph graph = Graph::grid({3, 5}).to(at::kDouble).normalised(0.9);
-  const at::Tensor alpha = coefficients({2, 4});
+  const at::Tensor alpha = random_coefficients({2, 4});
   expect_mask_is(with_global_tokens(power_series_mask(graph, alpha), 2),
-                 at::constant_pad_nd(series(graph, alpha), {2, 0, 2, 0}, 1));
+                 at::constant_pad_nd(dense_series(graph, alpha), {2, 0, 2, 0}, 1));
 }
 
 TEST(PowerSeries, RefusesAlphaThatIsEmptyOrNotFinite) {
