@@ -20,12 +20,13 @@ if [[ ${1:-} == --inside ]]; then
   mount --bind /dev "$system/dev" || exit 125
   mount -t devpts devpts "$system/dev/pts" || exit 125
   mount -t tmpfs tmpfs "$system/dev/shm" || exit 125
-  # Local folders that pip is set to take packages from.
+  # Local folders that pip is set to take packages from. An index (`.../simple`) links to files in the folder above it.
   while read -r folder; do
     [[ -d $folder ]] || continue
+    mountpoint -q "$system$folder" && continue
     mkdir -p "$system$folder"
     mount --bind -o ro "$folder" "$system$folder" || exit 125
-  done < <(python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ ']+" | sed 's|^file://||' | sort -u)
+  done < <(python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ ']+" | sed 's|^file://||; s|/simple/*$||' | sort -u)
   if [[ -d $project/../shared ]]; then
     mkdir -p "$system/src/shared"
     mount --bind -o ro "$project/../shared" "$system/src/shared" || exit 125
