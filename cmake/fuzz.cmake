@@ -21,31 +21,32 @@ target_link_options(fuzz_options INTERFACE ${_sanitizers})
 target_link_libraries(fuzz_options INTERFACE Topomask::Torch topomask_options ZLIB::ZLIB nlohmann_json::nlohmann_json
   JPEG::JPEG PNG::PNG CLI11::CLI11)
 
-file(GLOB _readers CONFIGURE_DEPENDS src/graph/io/*.cpp src/config/*.cpp src/core/nearest_name.cpp)
+file(GLOB _readers CONFIGURE_DEPENDS src/io/*.cpp src/graph/io/*.cpp src/config/*.cpp src/core/nearest_name.cpp)
 set(_others
   src/core/checks.cpp src/core/recycled.cpp src/sparse/pattern.cpp
   src/graph/builders.cpp src/graph/csr.cpp src/graph/erdos_renyi.cpp src/graph/forest.cpp src/graph/from_edges.cpp
   src/graph/graph.cpp src/graph/weights.cpp
   src/walks/check_arrays.cpp src/walks/plan.cpp src/walks/table.cpp src/walks/table_file.cpp
-  src/data/cifar.cpp src/data/dataset.cpp src/data/idx.cpp src/data/image.cpp src/data/jpeg.cpp src/data/png.cpp
-  src/nn/options.cpp src/train/checkpoint.cpp src/train/tensor_file.cpp
-  apps/config_arguments.cpp)
+  src/data/cifar.cpp src/data/dataset.cpp src/data/idx.cpp src/data/image.cpp src/data/jpeg.cpp src/data/options.cpp
+  src/data/png.cpp src/nn/options.cpp src/train/checkpoint.cpp src/train/tensor_file.cpp
+  src/ops/pattern.cpp src/ops/product_pattern/op.cpp src/ops/row_tiles/op.cpp src/theory/coefficients.cpp
+  apps/argument_checks.cpp apps/config_arguments.cpp apps/function_arguments.cpp apps/graph_arguments.cpp
+  tests/fuzz/support/variant_names.cpp)
 list(TRANSFORM _others PREPEND "${PROJECT_SOURCE_DIR}/")
 add_library(fuzz_readers STATIC EXCLUDE_FROM_ALL ${_readers} ${_others})
 target_link_libraries(fuzz_readers PUBLIC fuzz_options)
 target_precompile_headers(fuzz_readers PRIVATE "${PROJECT_SOURCE_DIR}/src/pch.h")
 compile_folders_as_one(fuzz_readers)
 
-# One program for each file of tests/fuzz; `fuzzers` builds them all.
+# One program for all files of tests/fuzz, with a link for each that it is called by.
 file(GLOB _targets CONFIGURE_DEPENDS tests/fuzz/*.cpp)
-add_custom_target(fuzzers)
+add_executable(fuzzers EXCLUDE_FROM_ALL ${_targets} "${PROJECT_SOURCE_DIR}/tests/fuzz/support/main.cpp")
+target_link_libraries(fuzzers PRIVATE fuzz_readers)
+target_link_options(fuzzers PRIVATE -fsanitize=fuzzer)
+target_precompile_headers(fuzzers REUSE_FROM fuzz_readers)
+set_target_properties(fuzzers PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz" UNITY_BUILD_BATCH_SIZE 0)
 foreach(_source IN LISTS _targets)
   cmake_path(GET _source STEM _name)
-  add_executable(fuzz_${_name} EXCLUDE_FROM_ALL "${_source}")
-  target_link_libraries(fuzz_${_name} PRIVATE fuzz_readers)
-  target_link_options(fuzz_${_name} PRIVATE -fsanitize=fuzzer)
-  target_precompile_headers(fuzz_${_name} REUSE_FROM fuzz_readers)
-  set_target_properties(fuzz_${_name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz"
-    OUTPUT_NAME ${_name})
-  add_dependencies(fuzzers fuzz_${_name})
+  add_custom_command(TARGET fuzzers POST_BUILD
+    COMMAND "${CMAKE_COMMAND}" -E create_symlink fuzzers "${PROJECT_BINARY_DIR}/fuzz/${_name}")
 endforeach()

@@ -13,8 +13,15 @@ endif()
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/topomask")
 install(TARGETS ${_libraries} EXPORT topomask_targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+set(_without_models "")
+if(NOT TOPOMASK_MODELS)
+  foreach(_folder IN LISTS TOPOMASK_MODEL_FOLDERS)
+    list(APPEND _without_models PATTERN "topomask/${_folder}" EXCLUDE)
+  endforeach()
+  list(APPEND _without_models PATTERN "topomask/config.h" EXCLUDE PATTERN "topomask/run_config.h" EXCLUDE)
+endif()
 install(DIRECTORY include/topomask "${CMAKE_CURRENT_BINARY_DIR}/include/topomask"
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" ${_without_models})
 install(EXPORT topomask_targets NAMESPACE topomask:: DESTINATION "${_package_dir}")
 configure_package_config_file(cmake/topomaskConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/topomaskConfig.cmake"
   INSTALL_DESTINATION "${_package_dir}")

@@ -12,7 +12,8 @@ add_library(topomask::models ALIAS topomask_models)
 target_include_directories(topomask_models PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(topomask_models PUBLIC topomask::topomask
   PRIVATE "$<BUILD_INTERFACE:topomask_options>" nlohmann_json::nlohmann_json JPEG::JPEG PNG::PNG ZLIB::ZLIB)
+replace_parallel_for(topomask_models)
 target_precompile_headers(topomask_models PRIVATE "${PROJECT_SOURCE_DIR}/src/models_pch.h")
-set_target_properties(topomask_models PROPERTIES EXPORT_NAME models
+set_target_properties(topomask_models PROPERTIES EXPORT_NAME models CXX_VISIBILITY_PRESET hidden
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 compile_folders_as_one(topomask_models)

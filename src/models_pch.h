@@ -1,10 +1,15 @@
 #pragma once
 
 // What models, data sets and training parse most; torch/torch.h would cost four times as much.
+// Of torch's inline functions nothing is hidden: they have static variables that must be one in the process, such as
+// whether the number of threads of a thread is set.
+#pragma GCC visibility push(default)
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
+#pragma GCC visibility pop
 
 #include <algorithm>
 #include <cmath>

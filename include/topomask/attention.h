@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <optional>
 
+#include "topomask/export.h"
 #include "topomask/feature_map.h"
 #include "topomask/mask.h"
 #include "topomask/planner.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// Shapes, throughout: q, k [..., N, d_k] and v [..., N, d], the same leading dimensions; a mask with H > 1 heads wants
 /// dimension −3 to be H. float64, float32, or bfloat16 with float32 accumulation; a mask computes in float64 beside

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace topomask {
+#include "topomask/export.h"
+
+namespace TOPOMASK_API topomask {
 
 // Modulation functions f: the coefficients of Φ = Σ_k f_k W^k for which ΦΦᵀ = κ(W), W symmetric. Each returns the first
 // `terms` of them, float64 [terms]; 0 ≤ terms ≤ 2²⁴. Parameters must be finite and give finite coefficients.

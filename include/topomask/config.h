@@ -6,9 +6,10 @@
 #include <variant>
 #include <vector>
 
-#include "topomask/train/options.h"
+#include "topomask/export.h"
+#include "topomask/run_config.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 // Options structs are read, written, overridden and explained through the `visit` that stands beside each of them: a
 // field is named once.

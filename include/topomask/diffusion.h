@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// The T of exp(−λT), from the weighted adjacency A of a graph and its row sums D.
 enum class Generator {

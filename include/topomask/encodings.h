@@ -4,10 +4,11 @@
 
 #include <cstdint>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 // Encodings of positions and of a graph's structure, as masks. Parameters are float32 or float64 and must be
 // finite when they are given, which is checked where they are on the CPU; the mask computes in their dtype.

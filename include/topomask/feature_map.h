@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 
-namespace topomask {
+#include "topomask/export.h"
+
+namespace TOPOMASK_API topomask {
 
 enum class Scaling {
   none,

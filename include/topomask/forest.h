@@ -7,10 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 class ForestStructure;
 

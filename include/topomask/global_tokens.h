@@ -1,8 +1,9 @@
 #pragma once
 
+#include "topomask/export.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// `tokens` global tokens (CLS) before the N nodes of another mask: their rows and columns are 1, the rest is the mask.
 ///

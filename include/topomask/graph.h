@@ -7,9 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/sparse.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 enum class Duplicates {
   first,   ///< keep the edge once, with the weight given first
@@ -60,7 +61,8 @@ class Graph {
   static Graph from_edges(int64_t nodes, const at::Tensor& source, const at::Tensor& target,
                           const at::Tensor& weights = {}, const EdgeListOptions& options = {});
   /// offsets int64 [N+1], columns int32 [E] ascending in each row, weights float32/float64 [E], or undefined for 1.
-  /// Undirected: pattern and weights must be symmetric, which is checked in O(N + E).
+  /// Undirected: pattern and weights must be symmetric, which is checked in O(N + E). Contiguous arrays are shared with
+  /// the caller, not copied: what is written into them later is not checked.
   static Graph from_csr(const at::Tensor& offsets, const at::Tensor& columns, const at::Tensor& weights,
                         bool directed = false);
   /// The adjacency over a square pattern that exists already; weights and symmetry as in from_csr.
@@ -88,6 +90,9 @@ class Graph {
   /// undirected. Weights that require grad keep doing so, here and through `to`, `reversed` and the functions below.
   /// Power series, diffusion and sparse masks have gradients in them; what has none refuses them
   /// (docs/choosing-a-mask.md).
+  /// A contiguous tensor is shared with the caller, not copied, so that a step of an optimiser reaches the graph: what
+  /// is written into it later is not checked, and tables of walks made before do not follow; pass a clone to be apart.
+  /// On a GPU dtype and shape are checked, but the values are not looked at, since that would wait for the device.
   Graph with_weights(const at::Tensor& weights) const;
   /// Weights as float32 or float64, `graph.to(at::kDouble)`, refused where float32 cannot hold one of them; everything
   /// on another device, `graph.to(at::kCUDA)`.
@@ -107,6 +112,9 @@ class Graph {
   at::Tensor weights_;
   bool directed_ = false;
 };
+
+// The functions below work on graphs on a GPU too: there they copy the structure to the CPU, which waits for the
+// device, build the result there and move it back. Graph::normalised and GraphBatch stay on the device.
 
 /// Cartesian product: node (i, j) has index i·|b| + j, and W = W_a ⊗ I + I ⊗ W_b; self-loops of both sum on the
 /// diagonal. Both directed or both not, one weight dtype.

@@ -4,9 +4,10 @@
 #include <functional>
 #include <string>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// Limits that hold before memory is taken: a header that promises more is an error, not an allocation.
 struct ReadLimits {

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/mask.h"
 #include "topomask/walks.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 // Masks from graph random features (Reid et al. 2024): Φ̂ = Σ_t f_t R_t over a table of walks, E[Φ̂] = Σ_t f_t W^t.
 //

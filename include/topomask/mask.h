@@ -4,13 +4,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/sparse.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// One side of M = Φ₁Φ₂ᵀ: a sparse [N, r] matrix, or a dense tensor [N, r] or [H, N, r].
 struct Factor {
@@ -103,18 +105,22 @@ class Mask : public std::enable_shared_from_this<Mask> {
   /// would wait for the device. For inference and evaluation. A mask without parameters is returned as it is.
   MaskPtr frozen() const;
 
+  /// The same mask over the same structure with other tensors in place of parameters(), in their order and with their
+  /// shapes, dtype and device: nothing is built or checked again. Null where a mask with parameters does not offer it.
+  virtual MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const;
+
+ protected:
   // The three questions. x and grad are plain contiguous tensors [B, H, N, C] with H = heads(), of the mask's dtype; no
-  // gradient is being recorded.
+  // gradient is being recorded. Callers use matmul, which sees to all of that; the library's own code that computes on
+  // plain tensors asks through MaskAnswers.
   virtual at::Tensor apply(const at::Tensor& x) const = 0;
   virtual at::Tensor apply_transposed(const at::Tensor& x) const = 0;
   /// ∂⟨grad, M·x⟩/∂θ for each of parameters(), of the parameter's shape.
   virtual std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const;
 
-  /// The same mask over the same structure with other tensors in place of parameters(), in their order and with their
-  /// shapes, dtype and device: nothing is built or checked again. Null where a mask with parameters does not offer it.
-  virtual MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const;
-
  private:
+  friend struct MaskAnswers;
+
   mutable std::once_flag identity_once_;
   mutable PatternPtr identity_;  // Φ₂ of the default factors, made once
 };

@@ -2,10 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// M = 1: unmasked attention over N ≤ 2³¹−1 tokens. M·x is a sum over nodes; as factors, rank 1, which is linear
 /// attention.

@@ -4,10 +4,11 @@
 
 #include <cstdint>
 
+#include "topomask/export.h"
 #include "topomask/mask.h"
 #include "topomask/walks.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 // Random-walk node kernels (GKAT, Choromanski et al. 2022), from what walks from every node visit, without importance
 // weights:

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// How masked kernel attention is computed; every route gives the same answer to rounding.
 enum class Route {
@@ -20,18 +21,17 @@ enum class Route {
 
 const char* to_string(Route route);
 
-/// The problem, in the planner's terms. Counts are >= 0; heads, sizes in bytes and threads >= 1.
+/// The problem, in the planner's terms. Counts are >= 0; heads and threads >= 1.
 struct Workload {
   int64_t slices = 1;  ///< B·H: batch times heads
   int64_t heads = 1;   ///< H of the mask
   int64_t nodes = 0;
-  int64_t features = 0;      ///< m
-  int64_t value_dim = 0;     ///< d
-  int64_t element_size = 4;  ///< bytes of the accumulation type
-  int64_t storage_size = 4;  ///< bytes of the dtype of q, k, v
-  int threads = 1;
-  bool gpu = false;       ///< on a GPU; threads do not matter then
-  bool training = false;  ///< gradients are wanted: the backward pass counts too
+  int64_t features = 0;               ///< m
+  int64_t value_dim = 0;              ///< d
+  at::ScalarType dtype = at::kFloat;  ///< of q, k, v: float64, float32, bfloat16, or on cuda float16
+  at::DeviceType device = at::kCPU;   ///< cpu or cuda
+  int threads = 1;                    ///< of the CPU
+  bool training = false;              ///< gradients are wanted: the backward pass counts too
 };
 
 struct RouteEstimate {

@@ -2,10 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 struct PowerSeriesOptions {
   /// The explicit K-hop form is offered to the planner only while it holds at most this many entries.
@@ -22,5 +23,16 @@ struct PowerSeriesOptions {
 /// from α (K multiply-adds per entry). With learnable weights the powers (W^k)_e are refreshed too, at degree·K
 /// multiply-adds per entry, and the gradient of the operator form keeps the K−1 steps of Horner's rule in memory.
 MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const PowerSeriesOptions& options = {});
+
+/// The graph, the K-hop neighbourhood and the powers of W on it: what series with other coefficients have in common.
+class PowerSeriesBasis;
+using PowerSeriesBasisPtr = std::shared_ptr<const PowerSeriesBasis>;
+
+/// The basis of series of `terms` = K ≥ 1 terms. Cheap to make: what is large is built on first use by a mask.
+PowerSeriesBasisPtr power_series_basis(const Graph& graph, int64_t terms, const PowerSeriesOptions& options = {});
+
+/// The mask over a basis that many masks share, as walk tables are shared: for α that is computed anew in every step.
+/// alpha has K coefficients, [K] or [H, K].
+MaskPtr power_series_mask(const PowerSeriesBasisPtr& basis, const at::Tensor& alpha);
 
 }  // namespace topomask

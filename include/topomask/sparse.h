@@ -7,7 +7,9 @@
 #include <mutex>
 #include <vector>
 
-namespace topomask {
+#include "topomask/export.h"
+
+namespace TOPOMASK_API topomask {
 
 /// Where the nonzeros of a [rows, cols] matrix are: CSR, immutable, shared between graphs, masks and heads.
 ///
@@ -46,6 +48,10 @@ class SparsePattern : public std::enable_shared_from_this<SparsePattern> {
   };
   const Tiles& tiles() const;
 
+  /// The pattern as the registered operators take it: offsets, columns, those of the transpose and its index, and with
+  /// `tiled` the tiles of both.
+  std::vector<at::Tensor> tensors(bool tiled = false) const;
+
   /// Where A·Bᵀ can be nonzero, for A over this pattern and B over `other` with as many columns: (i, j) wherever row i
   /// of A and row j of B share a column. Made on first use and kept while this pattern and `other` live.
   std::shared_ptr<const SparsePattern> product(const std::shared_ptr<const SparsePattern>& other) const;
@@ -81,6 +87,7 @@ struct SparseMatrix {
   at::Tensor values;  ///< [entries], or [H, entries]; float32 or float64
 
   int64_t heads() const { return values.dim() == 2 ? values.size(0) : 1; }
+  at::Tensor values_by_head() const;                       ///< [heads, entries]: how the registered operators take them
   SparseMatrix to(const at::TensorOptions& target) const;  ///< another precision, or another device
   SparseMatrix transposed() const;  ///< a matrix of its own: values are gathered (differentiable)
   at::Tensor dense() const;         ///< [rows, cols] or [H, rows, cols] (differentiable); for tests and the dense route

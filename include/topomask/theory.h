@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/grf.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 // What is proved of M̂ = Φ̂Φ̂ᵀ before any walk is made (Reid et al. 2024). All of it is for independent walkers that halt
 // with a fixed probability and move uniformly, and entries off the diagonal.

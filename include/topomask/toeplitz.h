@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// Which nodes of a grid a node may attend to.
 enum class Causality {

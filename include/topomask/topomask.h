@@ -15,6 +15,7 @@
 #include "topomask/masks.h"
 #include "topomask/memory.h"
 #include "topomask/node_kernel.h"
+#include "topomask/per_head.h"
 #include "topomask/planner.h"
 #include "topomask/power_series.h"
 #include "topomask/sparse.h"

@@ -2,11 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/mask.h"
 #include "topomask/walks.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// Algorithm 2 of Reid et al. (2024): the mask Φ̂ of asymmetric_grf_mask(sample_walks(graph, walks), f), with no matrix
 /// and no table. Attention sends the walkers out again in every call and adds what they meet on their way,

@@ -7,9 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// How the walkers of one start node depend on each other.
 enum class Coupling {
@@ -87,7 +88,7 @@ class WalkTable {
   /// For the library's own use: nothing is checked. `sampled`: whether sample_walks with `options` gives this table.
   WalkTable(Arrays arrays, WalkOptions options, int64_t max_hops, bool sampled);
 
-  int64_t nodes() const { return arrays_.offsets.size(0) - 1; }
+  int64_t num_nodes() const { return arrays_.offsets.size(0) - 1; }
   int64_t walkers() const { return options_.walkers; }  ///< n
   int64_t max_hops() const { return max_hops_; }  ///< the longest walk the options allow: f has max_hops + 1 entries
   at::ScalarType dtype() const { return arrays_.loads.scalar_type(); }

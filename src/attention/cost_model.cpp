@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "attention/routes.h"
-#include "attention/row_limit.h"
+#include "ops/sparse_attention/op.h"
 
 namespace topomask {
 namespace {
@@ -30,16 +30,16 @@ constexpr double kOperations = 50e3;   // a route made of a dozen tensor operati
 
 /// q, k, v and the output pass through memory once, whatever the route.
 double streaming(const Workload& w) {
-  const double bytes = static_cast<double>(w.slices * w.nodes * 2 * (w.features + w.value_dim) * w.element_size);
+  const double bytes = static_cast<double>(w.slices * w.nodes * 2 * (w.features + w.value_dim)) * sum_bytes(w);
   return bytes > kCachedBytes ? bytes * kByte : 0;
 }
 
 RouteEstimate estimate(Route route, const Workload& w, double parallel_ns, double serial_ns, double elements) {
-  const double wide = w.element_size == 8 ? 2.0 : 1.0;  // half as many lanes, twice the bytes
+  const double wide = w.dtype == at::kDouble ? 2.0 : 1.0;  // half as many lanes, twice the bytes
   return {.route = route,
           .available = true,
           .seconds = 1e-9 * ((wide * parallel_ns + streaming(w)) / std::max(w.threads, 1) + serial_ns),
-          .bytes = elements * static_cast<double>(w.element_size)};
+          .bytes = elements * sum_bytes(w)};
 }
 
 RouteEstimate unavailable(Route route, const char* reason) {
@@ -49,7 +49,7 @@ RouteEstimate unavailable(Route route, const char* reason) {
 }  // namespace
 
 RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& w) {
-  if (w.gpu) return gpu::estimate_dense(counts, w);
+  if (w.device == at::kCUDA) return cuda::estimate_dense(counts, w);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const double products = slices * n * n * static_cast<double>(w.features + w.value_dim) * kGemm;
   const double passes = slices * n * n * 3 * (n * n > kFreshElements ? kFresh : kPass);
@@ -60,10 +60,11 @@ RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& w) {
 
 RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& w) {
   if (!counts.sparse_entries) return unavailable(Route::sparse, "M has no sparse form");
-  if (w.gpu && std::max(w.features, w.value_dim) * w.storage_size > kMaxCudaRowBytes) {
+  const auto known = static_cast<int64_t>(*counts.sparse_entries);
+  if (!ops::sparse_attention::supports({w.dtype, w.features, w.value_dim, known, w.device})) {
     return unavailable(Route::sparse, "no kernel for rows of this width");
   }
-  if (w.gpu) return gpu::estimate_sparse(*counts.sparse_entries, counts, w);
+  if (w.device == at::kCUDA) return cuda::estimate_sparse(*counts.sparse_entries, counts, w);
   const double entries = *counts.sparse_entries, slices = static_cast<double>(w.slices);
   const double kernel = slices * entries * (static_cast<double>(w.features + w.value_dim) * kSparse + kEntry);
   const double values = static_cast<double>(w.heads) * counts.values_work * kPass;
@@ -73,7 +74,7 @@ RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& w) {
 
 RouteEstimate estimate_features(const MaskCounts& counts, const Workload& w) {
   if (!counts.factor_entries) return unavailable(Route::features, "M has no factors");
-  if (w.gpu) return gpu::estimate_features(*counts.factor_entries, counts, w);
+  if (w.device == at::kCUDA) return cuda::estimate_features(*counts.factor_entries, counts, w);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const auto m = static_cast<double>(w.features), columns = static_cast<double>(w.value_dim + 1);
   if (counts.dense_factors) {
@@ -87,15 +88,15 @@ RouteEstimate estimate_features(const MaskCounts& counts, const Workload& w) {
 }
 
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& w) {
-  if (w.gpu) return gpu::estimate_operator(mask, counts, w);
+  if (w.device == at::kCUDA) return cuda::estimate_operator(mask, counts, w);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const auto m = static_cast<double>(w.features), columns = static_cast<double>(w.value_dim + 1);
   if (const auto work = mask.masked_product_work(w.features, w.value_dim + 1)) {
     return estimate(Route::operator_, w, slices * (*work * kSmallGemm + n * 8 * (m + columns) * kPass), 2 * kOperations,
                     slices * n * 4 * (m + columns));
   }
-  const auto at_once = static_cast<double>(slice_features(w.slices * w.nodes * w.value_dim * w.element_size, w.gpu));
-  const double slice_bytes = slices * n * columns * at_once * static_cast<double>(w.element_size);
+  const auto at_once = static_cast<double>(slice_features(values_bytes(w), false));
+  const double slice_bytes = slices * n * columns * at_once * sum_bytes(w);
   const bool fits = 2 * slice_bytes <= kCachedBytes;  // X and M·X
   const double per_column =
       counts.operator_work * (fits ? kColumns : kFarColumns) + n * 6 * (fits ? kColumnPass : kFarColumnPass);

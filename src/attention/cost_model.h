@@ -11,12 +11,25 @@ RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& workload
 RouteEstimate estimate_features(const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
 
-namespace gpu {
+/// Bytes of a value of q, k, v, and of what it is summed in.
+inline double value_bytes(const Workload& workload) {
+  return static_cast<double>(c10::elementSize(workload.dtype));
+}
+inline double sum_bytes(const Workload& workload) {
+  return workload.dtype == at::kDouble ? 8 : 4;
+}
+
+/// Bytes of v in that type.
+inline int64_t values_bytes(const Workload& workload) {
+  return workload.slices * workload.nodes * workload.value_dim * static_cast<int64_t>(sum_bytes(workload));
+}
+
+namespace cuda {
 
 RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_sparse(double entries, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_features(double entries, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
 
-}  // namespace gpu
+}  // namespace cuda
 }  // namespace topomask

@@ -1,9 +1,10 @@
 #include <ATen/ATen.h>
 
-#include "attention/ops.h"
 #include "attention/routes.h"
 #include "core/checks.h"
 #include "core/ordered_sums.h"
+#include "ops/normalise.h"
+#include "ops/normalised_weights/op.h"
 
 namespace topomask {
 
@@ -22,7 +23,8 @@ at::Tensor on_gpu(const Problem& problem) {
                    v = padded(problem.v.to(type), {0, 0, 0, padding});
   at::Tensor mask = padded(problem.mask->dense().to(problem.q.device(), wide), {0, padding});
   if (mask.dim() == 2) mask = mask.unsqueeze(0);
-  const at::Tensor weights = normalised_weights(at::matmul(problem.q.to(type), k.mT()), mask, problem.eps);
+  const at::Tensor weights =
+      ops::normalised_weights::weights(at::matmul(problem.q.to(type), k.mT()), mask, problem.eps);
   return at::matmul(weights, v).to(problem.v.scalar_type());
 }
 
@@ -33,7 +35,7 @@ at::Tensor dense_route(const Problem& problem) {
   const at::ScalarType type = accumulation_type(problem.q.scalar_type());
   const at::Tensor q = problem.q.to(type), k = problem.k.to(type), v = problem.v.to(type);
   const at::Tensor weights = ordered_mul(ordered_matmul(q, k.mT()), problem.mask->dense().to(type));
-  return normalise(ordered_matmul(weights, v), weights.sum(-1), problem.eps).to(problem.v.scalar_type());
+  return ops::normalise(ordered_matmul(weights, v), weights.sum(-1), problem.eps).to(problem.v.scalar_type());
 }
 
 }  // namespace topomask

@@ -5,6 +5,8 @@
 #include "attention/routes.h"
 #include "core/checks.h"
 #include "core/ordered_sums.h"
+#include "ops/factored_product/op.h"
+#include "ops/normalise.h"
 
 namespace topomask {
 namespace {
@@ -62,13 +64,19 @@ struct DenseFactorProduct : torch::autograd::Function<DenseFactorProduct> {
 
 }  // namespace
 
+std::tuple<at::Tensor, at::Tensor> factored_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                                    const SparseMatrix& left, const SparseMatrix& right) {
+  return ops::factored_product::multiply(q, k, v, left.values_by_head(), left.pattern->tensors(),
+                                         right.values_by_head(), right.pattern->tensors());
+}
+
 at::Tensor features_route(const Problem& problem) {
   const auto factors = problem.mask->factors();
   TORCH_CHECK(factors, "attention: route must be one the mask offers, got features for mask ", problem.mask->name());
   if (factors->left.sparse) {
     const auto [numerator, denominator] =
         factored_product(problem.q, problem.k, problem.v, *factors->left.sparse, *factors->right.sparse);
-    return normalise(numerator, denominator, problem.eps).to(problem.v.scalar_type());
+    return ops::normalise(numerator, denominator, problem.eps).to(problem.v.scalar_type());
   }
   // Without a sum over features bfloat16 loses nothing that the products, which accumulate in float32, keep; rows of
   // multiples of 16 bytes are what tensor cores take without a detour.

@@ -68,10 +68,9 @@ Workload Inputs::workload(int64_t features) const {
           .nodes = q.size(-2),
           .features = features,
           .value_dim = v.size(-1),
-          .element_size = static_cast<int64_t>(c10::elementSize(accumulation_type(q.scalar_type()))),
-          .storage_size = q.element_size(),
+          .dtype = q.scalar_type(),
+          .device = q.device().type(),
           .threads = at::get_num_threads(),
-          .gpu = q.is_cuda(),
           .training = training};
 }
 

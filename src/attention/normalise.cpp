@@ -1,13 +1,10 @@
+#include "ops/normalise.h"
+
 #include <ATen/ATen.h>
 
 #include "attention/routes.h"
 
 namespace topomask {
-
-at::Tensor normalise(const at::Tensor& numerator, const at::Tensor& denominator, double eps) {
-  const at::Tensor floor = at::full_like(denominator, eps).masked_fill_(denominator < 0, -eps);
-  return numerator / at::where(denominator.abs() < eps, floor, denominator).unsqueeze(-1);
-}
 
 at::Tensor with_ones_column(const at::Tensor& v, int64_t unit) {
   const at::Tensor ones = at::ones({v.size(0), v.size(1), v.size(2), 1}, v.options().requires_grad(false));
@@ -17,7 +14,7 @@ at::Tensor with_ones_column(const at::Tensor& v, int64_t unit) {
 
 at::Tensor normalise_joint(const at::Tensor& product, const Problem& problem) {
   const int64_t width = problem.v.size(-1);
-  const at::Tensor out = normalise(product.narrow(-1, 0, width), product.select(-1, width), problem.eps);
+  const at::Tensor out = ops::normalise(product.narrow(-1, 0, width), product.select(-1, width), problem.eps);
   return out.to(problem.v.scalar_type());
 }
 

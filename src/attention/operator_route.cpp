@@ -3,13 +3,14 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "attention/column_tensors.h"
 #include "attention/columns_kernel.h"
 #include "attention/routes.h"
 #include "core/checks.h"
-#include "core/mask_holder.h"
 #include "core/recycled.h"
 #include "core/simd.h"
+#include "masks/interface/mask_answers.h"
+#include "masks/interface/mask_holder.h"
+#include "ops/column_tensors.h"
 
 namespace topomask {
 namespace {
@@ -44,7 +45,7 @@ void for_nodes(const Slice& a, const at::Tensor& b, const at::Tensor& x, const K
 
 /// Per node, features ⊗ values as columns: [B, H, N, count·c].
 at::Tensor outer_columns(const Slice& a, const at::Tensor& b) {
-  if (!b.is_cpu()) return column_products(a.features(), b);
+  if (!b.is_cpu()) return ops::column_products(a.features(), b);
   const at::Tensor x = recycled_empty({b.size(0), b.size(1), b.size(2), a.count * b.size(-1)}, b.options());
   for_nodes(a, b, x, [](const auto& args, int64_t begin, int64_t end) { outer_columns_rows(args, begin, end); });
   return x;
@@ -53,7 +54,7 @@ at::Tensor outer_columns(const Slice& a, const at::Tensor& b) {
 /// b += Σ_s a_s x[s, :], per node.
 void add_contracted_features(const Slice& a, const at::Tensor& x, at::Tensor b) {
   if (!b.is_cpu()) {
-    b += sum_over_features(x, a.features());
+    b += ops::sum_over_features(x, a.features());
     return;
   }
   for_nodes(a, b, x.contiguous(),
@@ -63,7 +64,7 @@ void add_contracted_features(const Slice& a, const at::Tensor& x, at::Tensor b) 
 /// a_s = x[s, :] · b, per node.
 void contract_values(const at::Tensor& x, const at::Tensor& b, const Slice& a) {
   if (!b.is_cpu()) {
-    a.features().copy_(sum_over_values(x, b));
+    a.features().copy_(ops::sum_over_values(x, b));
     return;
   }
   for_nodes(a, b, x.contiguous(),
@@ -83,7 +84,7 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
     const int64_t per_slice = slice_features(v.numel() * v.element_size(), v.is_cuda());
     for (int64_t s = 0; s < q.size(-1); s += per_slice) {
       const int64_t count = std::min(per_slice, q.size(-1) - s);
-      add_contracted_features({q, s, count}, mask->apply(outer_columns({k, s, count}, v)), out);
+      add_contracted_features({q, s, count}, MaskAnswers::apply(*mask, outer_columns({k, s, count}, v)), out);
     }
     return out;
   }
@@ -103,12 +104,12 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
     for (int64_t s = 0; s < q.size(-1); s += per_slice) {
       const int64_t count = std::min(per_slice, q.size(-1) - s);
       const at::Tensor x = outer_columns({k, s, count}, v), dy = outer_columns({q, s, count}, g);
-      contract_values(mask->apply(x), g, {dq, s, count});
-      const at::Tensor dx = mask->apply_transposed(dy);
+      contract_values(MaskAnswers::apply(*mask, x), g, {dq, s, count});
+      const at::Tensor dx = MaskAnswers::apply_transposed(*mask, dy);
       contract_values(dx, v, {dk, s, count});
       add_contracted_features({k, s, count}, dx, dv);
       if (!wants_parameters) continue;
-      const auto gradients = mask->parameter_gradients(x, dy);
+      const auto gradients = MaskAnswers::parameter_gradients(*mask, x, dy);
       for (int64_t p = 0; p < parameters; ++p) {
         at::Tensor& total = result[4 + p];
         total = total.defined() ? total + gradients[p] : gradients[p];
@@ -147,10 +148,10 @@ struct OwnProduct : torch::autograd::Function<OwnProduct> {
 
 }  // namespace
 
-int64_t slice_features(int64_t value_bytes, bool gpu) {
+int64_t slice_features(int64_t value_bytes, bool on_cuda) {
   // On the CPU small enough that the allocator hands out the same memory again instead of fresh pages; on a GPU large
   // enough that starting kernels does not count.
-  const int64_t slice_bytes = (gpu ? int64_t{512} : int64_t{20}) << 20;
+  const int64_t slice_bytes = (on_cuda ? int64_t{512} : int64_t{20}) << 20;
   int64_t count = kWidthUnit;
   while (count > 1 && count * value_bytes > slice_bytes) count /= 2;
   return count;

@@ -37,7 +37,7 @@ std::string bytes_text(double bytes) {
 /// way back; the other routes move a dozen such tensors through memory.
 void add_backward(Plan& plan) {
   for (RouteEstimate& estimate : plan.estimates) {
-    estimate.seconds *= plan.workload.gpu || estimate.route == Route::sparse ? 3.5 : 7;
+    estimate.seconds *= plan.workload.device == at::kCUDA || estimate.route == Route::sparse ? 3.5 : 7;
   }
 }
 
@@ -81,10 +81,12 @@ void check_workload(const char* op, const Workload& w, int64_t memory_budget) {
   at_least("nodes", w.nodes, 0);
   at_least("features", w.features, 0);
   at_least("value_dim", w.value_dim, 0);
-  at_least("element_size", w.element_size, 1);
-  at_least("storage_size", w.storage_size, 1);
   at_least("threads", w.threads, 1);
   at_least("memory_budget", memory_budget, 0);
+  TORCH_CHECK(w.device == at::kCPU || w.device == at::kCUDA, op, ": device must be cpu or cuda, got ", w.device);
+  const bool half = w.dtype == at::kHalf && w.device == at::kCUDA;
+  TORCH_CHECK(half || w.dtype == at::kDouble || w.dtype == at::kFloat || w.dtype == at::kBFloat16, op,
+              ": dtype must be Double, Float or BFloat16, or Half on cuda, got ", w.dtype);
 }
 
 }  // namespace
@@ -130,8 +132,8 @@ std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   std::ostringstream table;
   table << "mask " << plan.mask << ": N " << w.nodes << ", batch x heads " << w.slices << ", m " << w.features << ", d "
         << w.value_dim << ", ";
-  if (w.gpu) {
-    table << "GPU";
+  if (w.device == at::kCUDA) {
+    table << "cuda";
   } else {
     table << w.threads << (w.threads == 1 ? " thread" : " threads");
   }

@@ -23,18 +23,14 @@ at::Tensor sparse_route(const Problem& problem);
 at::Tensor features_route(const Problem& problem);
 at::Tensor operator_route(const Problem& problem);
 
-/// numerator [B, H, N, d] / D with D the denominator [B, H, N] kept at least eps from zero, with its sign (0 counts as
-/// +).
-at::Tensor normalise(const at::Tensor& numerator, const at::Tensor& denominator, double eps);
-
 /// [v, 1] [B, H, N, d+1]: one product then gives numerator and denominator. Followed by columns of zeros up to a
 /// multiple of `unit`.
 at::Tensor with_ones_column(const at::Tensor& v, int64_t unit = 1);
 
-/// normalise() of a product with with_ones_column(problem.v), in the dtype of problem.v.
+/// ops::normalise of a product with with_ones_column(problem.v), in the dtype of problem.v.
 at::Tensor normalise_joint(const at::Tensor& product, const Problem& problem);
 
 /// A power of two: how many features the operator route applies the mask to at once, for values of that many bytes.
-int64_t slice_features(int64_t value_bytes, bool gpu);
+int64_t slice_features(int64_t value_bytes, bool on_cuda);
 
 }  // namespace topomask

@@ -1,11 +1,12 @@
 #include <ATen/ATen.h>
 
 #include "attention/inputs.h"
-#include "attention/largest_exponent.h"
 #include "attention/ops.h"
 #include "attention/routes.h"
 #include "core/checks.h"
+#include "core/largest_exponent.h"
 #include "core/plain_ops.h"
+#include "ops/normalise.h"
 #include "topomask/attention.h"
 
 namespace topomask {
@@ -23,7 +24,7 @@ at::Tensor multiplicative(const at::Tensor& scores, const at::Tensor& mask, cons
   const at::Tensor max = largest.masked_fill(largest == kNone, 0.0);  // a row without any entry
   const double limit = scores.scalar_type() == at::kDouble ? kLargestExponent<double> : kLargestExponent<float>;
   const at::Tensor weights = at::exp((scores - max).clamp_max(limit)) * mask;
-  return normalise(at::matmul(weights, v), weights.sum(-1), eps);
+  return ops::normalise(at::matmul(weights, v), weights.sum(-1), eps);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// The key that an unknown one was probably meant to be: initials (train.lr for train.learning_rate, in the same
 /// section first), then the fewest edits, then a word of a longer name (train.smoothing for train.label_smoothing).

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <string>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// What a user sees of a tensor in an error: dtype, shape and device, such as "Float[3, 5] on cpu", or "undefined".
 std::string describe(const at::Tensor& tensor);

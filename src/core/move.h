@@ -1,8 +1,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
-#include "topomask/sparse.h"
+#include <memory>
 
 namespace topomask {
 
@@ -25,8 +26,11 @@ inline at::Tensor moved(const at::Tensor& tensor, const at::TensorOptions& targe
   return tensor.defined() && target.has_device() ? tensor.to(target.device()) : tensor;
 }
 
-inline PatternPtr moved(const PatternPtr& pattern, const at::TensorOptions& target) {
-  return pattern && target.has_device() ? pattern->to(target.device()) : pattern;
+/// A structure that is shared by pointer and knows its own copies, such as a pattern. Null stays null.
+template <class Structure>
+std::shared_ptr<const Structure> moved(const std::shared_ptr<const Structure>& structure,
+                                       const at::TensorOptions& target) {
+  return structure && target.has_device() ? structure->to(target.device()) : structure;
 }
 
 }  // namespace topomask

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// The known name that `name` was probably meant to be: the one fewest edits away, where an edit inserts, removes or
 /// replaces a character or swaps two neighbours. Of dotted names (train.width) the last parts are compared as well, so

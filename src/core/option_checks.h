@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// Checks of the fields of an options struct, one call for each field. Every text is ORIGIN FIELD must be RANGE, got
 /// VALUE, where the origin names the function or the file: "train: beta1 must be in [0, 1), got 1.5".

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 // Sums and products over long dimensions that come out bit for bit the same for any number of threads, for masks and
 // attention on plain tensors. at::sum and the matrix products behind at::matmul share out a sum by the number of

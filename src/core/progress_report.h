@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// How far a long computation is: `done` of `total` steps of what `what` names ("walks").
 using ProgressFunction = std::function<void(const char* what, int64_t done, int64_t total)>;

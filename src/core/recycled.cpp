@@ -79,6 +79,11 @@ class KeptMemory {
     return total_;
   }
 
+  int64_t limit() {
+    const std::lock_guard lock(mutex_);
+    return limit_;
+  }
+
  private:
   void trim(std::list<Block>& freed) {
     while (total_ > limit_) {
@@ -124,6 +129,10 @@ at::Tensor recycled_empty(at::IntArrayRef sizes, const at::TensorOptions& option
 void set_kept_memory_limit(int64_t bytes) {
   TORCH_CHECK(bytes >= 0, "set_kept_memory_limit: bytes must be >= 0, got ", bytes);
   kept().set_limit(bytes);
+}
+
+int64_t kept_memory_limit() {
+  return kept().limit();
 }
 
 int64_t kept_memory() {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "core/internal_api.h"
+
 // Vectors for kernels on raw pointers, in one binary for every x86-64. A kernel is written once, as an always-inlined
 // template over Simd<scalar, bytes>; TOPOMASK_SIMD_KERNEL compiles it for three levels of the processor, each with
 // vectors as wide as its registers, and the dynamic linker picks the level when the library is loaded. Only GCC's
@@ -9,7 +11,7 @@
 
 #define TOPOMASK_INLINE __attribute__((always_inline)) inline
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// The widths a kernel sees are multiples of this many scalars, whatever the level: results differ between levels by
 /// rounding only, and a buffer laid out for one fits all.
@@ -107,19 +109,21 @@ int simd_level();
 
 }  // namespace topomask
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define TOPOMASK_SIMD_VERSIONS(name, Args, T)                                                                       \
-  __attribute__((target("default"))) void name##_versions(const Args<T>& args, int64_t begin, int64_t end) {        \
-    name##_body<::topomask::Simd<T, 16>>(args, begin, end);                                                         \
-  }                                                                                                                 \
-  __attribute__((target("arch=x86-64-v3"))) void name##_versions(const Args<T>& args, int64_t begin, int64_t end) { \
-    name##_body<::topomask::Simd<T, 32>>(args, begin, end);                                                         \
-  }                                                                                                                 \
-  __attribute__((target("arch=x86-64-v4"))) void name##_versions(const Args<T>& args, int64_t begin, int64_t end) { \
-    name##_body<::topomask::Simd<T, 64>>(args, begin, end);                                                         \
-  }                                                                                                                 \
-  void name(const Args<T>& args, int64_t begin, int64_t end) {                                                      \
-    name##_versions(args, begin, end);                                                                              \
+// Not under the thread sanitizer, which instruments the functions that choose a version: they run while the program is
+// loaded, before the sanitizer is there, and crash.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+// The versions are exported, so that tests find and compare them all.
+#define TOPOMASK_SIMD_VERSION(name, Args, T, level, bytes)                                                       \
+  __attribute__((visibility("default"), target(level))) void name##_versions(const Args<T>& args, int64_t begin, \
+                                                                             int64_t end) {                      \
+    name##_body<::topomask::Simd<T, bytes>>(args, begin, end);                                                   \
+  }
+#define TOPOMASK_SIMD_VERSIONS(name, Args, T)                  \
+  TOPOMASK_SIMD_VERSION(name, Args, T, "default", 16)          \
+  TOPOMASK_SIMD_VERSION(name, Args, T, "arch=x86-64-v3", 32)   \
+  TOPOMASK_SIMD_VERSION(name, Args, T, "arch=x86-64-v4", 64)   \
+  void name(const Args<T>& args, int64_t begin, int64_t end) { \
+    name##_versions(args, begin, end);                         \
   }
 #else
 #define TOPOMASK_SIMD_VERSIONS(name, Args, T)                  \

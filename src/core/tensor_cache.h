@@ -8,9 +8,10 @@
 #include <mutex>
 #include <vector>
 
+#include "core/internal_api.h"
 #include "core/plain_ops.h"
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// Tensors computed from parameters, cached between calls that find the same values in the parameters.
 ///

@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "data/readers.h"
-#include "graph/io/input_file.h"
+#include "io/input_file.h"
 
 namespace topomask {
 namespace {

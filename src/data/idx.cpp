@@ -1,7 +1,7 @@
 #include <array>
 
 #include "data/readers.h"
-#include "graph/io/input_file.h"
+#include "io/input_file.h"
 
 namespace topomask {
 namespace {

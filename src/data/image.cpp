@@ -5,7 +5,7 @@
 #include "core/checks.h"
 #include "data/image_codecs.h"
 #include "data/readers.h"
-#include "graph/io/input_file.h"
+#include "io/input_file.h"
 
 namespace topomask {
 

@@ -4,7 +4,7 @@
 #include <jpeglib.h>
 
 #include "data/image_codecs.h"
-#include "graph/io/origin.h"
+#include "io/origin.h"
 
 namespace topomask {
 namespace {

@@ -1,5 +1,6 @@
 #include "topomask/data/loader.h"
 
+#include <ATen/Parallel.h>
 #include <omp.h>
 
 #include <condition_variable>
@@ -27,6 +28,15 @@ void shift_and_flip(uint8_t* image, std::vector<uint8_t>& scratch, const std::ar
       image[row * width + x] = inside ? scratch[static_cast<size_t>((row + dy) * width + from)] : 0;
     }
   }
+}
+
+/// A worker has no OpenMP threads of its own: on many cores those of two workers spin against the ones of the training
+/// step. On a new thread torch sets the number to that of all cores when it first meets
+/// parallel work, in torch's library and outside of it, which would undo a number set before: so that comes first.
+void compute_on_this_thread_only() {
+  at::get_num_threads();
+  at::internal::lazy_init_num_threads();
+  omp_set_num_threads(1);
 }
 
 }  // namespace
@@ -107,7 +117,7 @@ class Loader::Workers {
 
   ImageBatch take(int64_t step) {
     std::unique_lock lock(mutex_);
-    if (step != wanted_) {  // somebody sought another place
+    if (step != wanted_) {  // the caller called seek()
       wanted_ = claimed_ = step;
       made_.clear();
       ++generation_;
@@ -128,7 +138,7 @@ class Loader::Workers {
   };
 
   void work() {
-    omp_set_num_threads(1);  // of this thread: it must not compete with the training step
+    compute_on_this_thread_only();
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock,

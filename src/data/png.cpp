@@ -2,8 +2,8 @@
 
 #include "core/checks.h"
 #include "data/image_codecs.h"
-#include "graph/io/input_file.h"
-#include "graph/io/output_file.h"
+#include "io/input_file.h"
+#include "io/output_file.h"
 #include "topomask/data/image.h"
 
 namespace topomask {

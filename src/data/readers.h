@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <string>
 
+#include "core/internal_api.h"
 #include "topomask/data/dataset.h"
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 // The kinds of open_dataset: what the files of one half hold, before validation images are taken out. `test` chooses
 // the test files. Errors start with "open_dataset: FILE: ".

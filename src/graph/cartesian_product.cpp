@@ -3,18 +3,17 @@
 #include <limits>
 
 #include "core/checks.h"
-#include "core/move.h"
 #include "graph/csr.h"
 #include "topomask/graph.h"
 
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "cartesian_product";
+constexpr const char* kCartesianOp = "cartesian_product";
 constexpr int64_t kMostCounted = int64_t{1} << 62;  // two of them can be added
 
-struct Rows {
-  explicit Rows(const SparsePattern& pattern)
+struct CartesianRows {
+  explicit CartesianRows(const SparsePattern& pattern)
       : nodes(pattern.rows()),
         entries(pattern.entries()),
         offset(pattern.offsets().const_data_ptr<int64_t>()),
@@ -36,7 +35,8 @@ struct Rows {
 /// A loop of a lies inside block i, at j. Calls emit_a(column, entry of a) or emit_b(column, entry of b); where both
 /// have a loop, emit_a.
 template <class EmitA, class EmitB>
-void walk_row(const Rows& a, const Rows& b, int64_t i, int64_t j, const EmitA& emit_a, const EmitB& emit_b) {
+void walk_row(const CartesianRows& a, const CartesianRows& b, int64_t i, int64_t j, const EmitA& emit_a,
+              const EmitB& emit_b) {
   const int64_t middle_a = a.diagonal(i);
   const int64_t middle_b = b.diagonal(j);
   const bool loop_a = a.is_loop(i, middle_a);
@@ -50,8 +50,8 @@ void walk_row(const Rows& a, const Rows& b, int64_t i, int64_t j, const EmitA& e
 }
 
 /// Adds b's loops onto the diagonal entries that hold a's.
-at::Tensor add_shared_loops(const Rows& a, const Rows& b, const Rows& product, const at::Tensor& weights,
-                            const at::Tensor& weights_b) {
+at::Tensor add_shared_loops(const CartesianRows& a, const CartesianRows& b, const CartesianRows& product,
+                            const at::Tensor& weights, const at::Tensor& weights_b) {
   std::vector<int64_t> shared;
   std::vector<int64_t> loop_b;
   for (int64_t i = 0; i < a.nodes; ++i) {
@@ -68,24 +68,26 @@ at::Tensor add_shared_loops(const Rows& a, const Rows& b, const Rows& product, c
 }  // namespace
 
 Graph cartesian_product(const Graph& a, const Graph& b) {
-  check_on_cpu(kOp, "a", a.device());
-  check_on_cpu(kOp, "b", b.device());
-  TORCH_CHECK(a.directed() == b.directed(), kOp, ": a and b must both be directed or both not, got ",
+  TORCH_CHECK(a.device() == b.device(), kCartesianOp, ": a and b must be on one device, got ", a.device(), " and ",
+              b.device());
+  if (!a.device().is_cpu()) return cartesian_product(a.to(at::kCPU), b.to(at::kCPU)).to(a.device());
+  TORCH_CHECK(a.directed() == b.directed(), kCartesianOp, ": a and b must both be directed or both not, got ",
               a.directed() ? "directed" : "undirected", " and ", b.directed() ? "directed" : "undirected");
-  TORCH_CHECK(a.weights().scalar_type() == b.weights().scalar_type(), kOp, ": a and b must have one weight dtype, got ",
-              a.weights().scalar_type(), " and ", b.weights().scalar_type());
-  const Rows left(*a.pattern());
-  const Rows right(*b.pattern());
-  TORCH_CHECK(left.nodes == 0 || right.nodes <= std::numeric_limits<int32_t>::max() / left.nodes, kOp,
+  TORCH_CHECK(a.weights().scalar_type() == b.weights().scalar_type(), kCartesianOp,
+              ": a and b must have one weight dtype, got ", a.weights().scalar_type(), " and ",
+              b.weights().scalar_type());
+  const CartesianRows left(*a.pattern());
+  const CartesianRows right(*b.pattern());
+  TORCH_CHECK(left.nodes == 0 || right.nodes <= std::numeric_limits<int32_t>::max() / left.nodes, kCartesianOp,
               ": the product must have at most 2^31-1 nodes, got ", left.nodes, " times ", right.nodes);
-  const int64_t most = checked_product(kOp, "the entries along a", {left.entries, right.nodes}, kMostCounted) +
-                       checked_product(kOp, "the entries along b", {left.nodes, right.entries}, kMostCounted);
-  check_entry_count(kOp, most);
+  const int64_t most = checked_product(kCartesianOp, "the entries along a", {left.entries, right.nodes}, kMostCounted) +
+                       checked_product(kCartesianOp, "the entries along b", {left.nodes, right.entries}, kMostCounted);
+  check_entry_count(kCartesianOp, most);
 
   at::Tensor sources = at::empty({most}, at::kLong);  // positions in the weights of a, followed by those of b
   int64_t* source = sources.mutable_data_ptr<int64_t>();
   PatternPtr pattern = pattern_from_rows(
-      kOp, left.nodes * right.nodes,
+      kCartesianOp, left.nodes * right.nodes,
       [&](int64_t row) {
         const int64_t i = row / right.nodes;
         const int64_t j = row % right.nodes;
@@ -101,7 +103,7 @@ Graph cartesian_product(const Graph& a, const Graph& b) {
         walk_row(left, right, row / right.nodes, row % right.nodes, emit, emit_b);
       });
   at::Tensor weights = at::cat({a.weights(), b.weights()}).index_select(0, sources.narrow(0, 0, pattern->entries()));
-  if (pattern->entries() < most) weights = add_shared_loops(left, right, Rows(*pattern), weights, b.weights());
+  if (pattern->entries() < most) weights = add_shared_loops(left, right, CartesianRows(*pattern), weights, b.weights());
   return Graph(std::move(pattern), std::move(weights), a.directed());
 }
 

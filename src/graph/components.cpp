@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "core/move.h"
 #include "topomask/graph.h"
 
 namespace topomask {
@@ -19,7 +18,10 @@ int32_t find_root(std::vector<int32_t>& parent, int32_t node) {
 }  // namespace
 
 Components connected_components(const Graph& graph) {
-  check_on_cpu("connected_components", "graph", graph.device());
+  if (!graph.device().is_cpu()) {
+    const Components found = connected_components(graph.to(at::kCPU));
+    return {found.labels.to(graph.device()), found.count};
+  }
   const int64_t nodes = graph.num_nodes();
   const int64_t* offset = graph.offsets().const_data_ptr<int64_t>();
   const int32_t* column = graph.columns().const_data_ptr<int32_t>();

@@ -8,7 +8,7 @@
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "from_edges";
+constexpr const char* kFromEdgesOp = "from_edges";
 
 /// A column and the position of its edge in the input, so that sorting a row keeps spellings of one edge in the order
 /// given.
@@ -39,15 +39,15 @@ Rows bucket_by_row(int64_t nodes, const at::Tensor& source, const at::Tensor& ta
   int64_t* cursor = cursors.mutable_data_ptr<int64_t>();
   for (int64_t e = 0; e < edges; ++e) {
     if (u[e] == v[e]) {
-      TORCH_CHECK(options.self_loops != SelfLoops::refuse, kOp, ": self-loops are refused, got (", u[e], ", ", v[e],
-                  ") at position ", e);
+      TORCH_CHECK(options.self_loops != SelfLoops::refuse, kFromEdgesOp, ": self-loops are refused, got (", u[e], ", ",
+                  v[e], ") at position ", e);
       cursor[u[e] + 2] += options.self_loops == SelfLoops::keep;
     } else {
       ++cursor[u[e] + 2];
       cursor[v[e] + 2] += !options.directed;
     }
   }
-  accumulate_offsets(kOp, cursors.narrow(0, 1, nodes + 1));
+  accumulate_offsets(kFromEdgesOp, cursors.narrow(0, 1, nodes + 1));
   Rows rows{cursors.narrow(0, 0, nodes + 1), std::make_unique_for_overwrite<Slot[]>(cursor[nodes + 1])};
   for (int64_t e = 0; e < edges; ++e) {
     const bool loop = u[e] == v[e];
@@ -79,7 +79,7 @@ void sort_rows(const Rows& rows, int64_t nodes, int64_t* counts) {
     for (int64_t s = offset[i] + 1; s < offset[i + 1]; ++s) {
       const Slot before = rows.slots[s - 1];
       const Slot slot = rows.slots[s];
-      TORCH_CHECK(column_of(before) != column_of(slot), kOp, ": duplicate edges are refused, got (", i, ", ",
+      TORCH_CHECK(column_of(before) != column_of(slot), kFromEdgesOp, ": duplicate edges are refused, got (", i, ", ",
                   column_of(slot), ") at positions ", edge_of(before), " and ", edge_of(slot));
     }
   }
@@ -104,8 +104,8 @@ void write_rows(const Rows& rows, const at::Tensor& offsets, bool sum, const Wei
         }
         column[out] = j;
         weight[out] = static_cast<Weight>(total);
-        TORCH_CHECK(std::isfinite(weight[out]), kOp, ": weights must have a finite sum, got ", weight[out], " for (", i,
-                    ", ", j, ")");
+        TORCH_CHECK(std::isfinite(weight[out]), kFromEdgesOp, ": weights must have a finite sum, got ", weight[out],
+                    " for (", i, ", ", j, ")");
         ++out;
       }
     }
@@ -116,28 +116,28 @@ void write_rows(const Rows& rows, const at::Tensor& offsets, bool sum, const Wei
 
 Graph Graph::from_edges(int64_t nodes, const at::Tensor& source, const at::Tensor& target, const at::Tensor& weights,
                         const EdgeListOptions& options) {
-  check_node_count(kOp, "nodes", nodes);
-  const at::Tensor u = checked_node_ids(kOp, "source", source, 0, nodes);
-  const at::Tensor v = checked_node_ids(kOp, "target", target, 0, nodes);
-  TORCH_CHECK(u.size(0) == v.size(0), kOp, ": source and target must have one length, got ", u.size(0), " and ",
-              v.size(0));
-  TORCH_CHECK(u.size(0) < int64_t{1} << 32, kOp, ": source must have fewer than 2^32 edges, got ", u.size(0));
+  check_node_count(kFromEdgesOp, "nodes", nodes);
+  const at::Tensor u = checked_node_ids(kFromEdgesOp, "source", source, 0, nodes);
+  const at::Tensor v = checked_node_ids(kFromEdgesOp, "target", target, 0, nodes);
+  TORCH_CHECK(u.size(0) == v.size(0), kFromEdgesOp, ": source and target must have one length, got ", u.size(0),
+              " and ", v.size(0));
+  TORCH_CHECK(u.size(0) < int64_t{1} << 32, kFromEdgesOp, ": source must have fewer than 2^32 edges, got ", u.size(0));
   const bool weighted = weights.defined();
-  TORCH_CHECK(!weighted || !weights.requires_grad(), kOp,
+  TORCH_CHECK(!weighted || !weights.requires_grad(), kFromEdgesOp,
               ": weights must not require grad, as gradients stop here (use with_weights), got weights that do");
-  const at::Tensor given = weighted ? checked_weights(kOp, weights, u.size(0)) : at::Tensor();
+  const at::Tensor given = weighted ? checked_weights(kFromEdgesOp, weights, u.size(0)) : at::Tensor();
 
   const Rows rows = bucket_by_row(nodes, u, v, options);
   at::Tensor offsets = at::zeros({nodes + 1}, at::kLong);
   sort_rows(rows, nodes, offsets.mutable_data_ptr<int64_t>());
-  accumulate_offsets(kOp, offsets);
+  accumulate_offsets(kFromEdgesOp, offsets);
   const int64_t entries = offsets.const_data_ptr<int64_t>()[nodes];
   const bool repeated = entries != rows.offsets.const_data_ptr<int64_t>()[nodes];
   if (repeated && options.duplicates == Duplicates::refuse) refuse_duplicate(rows, nodes);
 
   at::Tensor columns = at::empty({entries}, at::kInt);
   at::Tensor values = at::empty({entries}, weighted ? given.scalar_type() : at::kFloat);
-  AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), kOp, [&] {
+  AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), kFromEdgesOp, [&] {
     write_rows<scalar_t>(rows, offsets, options.duplicates == Duplicates::sum,
                          weighted ? given.const_data_ptr<scalar_t>() : nullptr, columns.mutable_data_ptr<int32_t>(),
                          values.mutable_data_ptr<scalar_t>());

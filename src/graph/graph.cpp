@@ -77,9 +77,27 @@ Graph Graph::from_pattern(PatternPtr pattern, at::Tensor weights, bool directed)
   return Graph(std::move(pattern), std::move(checked), directed);
 }
 
+namespace {
+
+/// The row of each entry, int32.
+at::Tensor row_of_entries(const SparsePattern& pattern) {
+  return at::repeat_interleave(at::arange(pattern.rows(), pattern.columns().options()), pattern.offsets().diff(),
+                               std::nullopt, pattern.entries());
+}
+
+/// scale/√(d_i d_j) by tensor operations in float64, which round as the loop on the CPU does.
+at::Tensor normalised_with_tensors(const SparsePattern& pattern, double scale, at::ScalarType dtype) {
+  const at::Tensor degree = pattern.offsets().diff().clamp_min_(1).to(at::kDouble);
+  const at::Tensor product =
+      degree.index_select(0, row_of_entries(pattern)).mul_(degree.index_select(0, pattern.columns()));
+  return at::div(at::scalar_tensor(scale, product.options()), product.sqrt_()).to(dtype);
+}
+
+}  // namespace
+
 int64_t Graph::num_edges() const {
-  check_on_cpu("num_edges", "graph", device());
   if (directed_) return num_entries();
+  if (!device().is_cpu()) return ((row_of_entries(*pattern_) == columns()).sum().item<int64_t>() + num_entries()) / 2;
   const int64_t* offset = offsets().const_data_ptr<int64_t>();
   const int32_t* column = columns().const_data_ptr<int32_t>();
   int64_t loops = 0;
@@ -96,10 +114,14 @@ int64_t Graph::max_degree() const {
 }
 
 Graph Graph::normalised(double scale) const {
-  check_on_cpu("normalised", "graph", device());
   check_constant_weights("normalised", "graph", *this,
                          "they are replaced by scale/sqrt(d_i d_j), which depends on the degrees alone");
   TORCH_CHECK(std::isfinite(scale), "normalised: scale must be finite, got ", scale);
+  if (!device().is_cpu()) {
+    TORCH_CHECK(weights_.scalar_type() == at::kDouble || std::isfinite(static_cast<float>(scale)),
+                "normalised: scale must be in the range of ", weights_.scalar_type(), ", got ", scale);
+    return Graph(pattern_, normalised_with_tensors(*pattern_, scale, weights_.scalar_type()), directed_);
+  }
   at::Tensor weights = at::empty_like(weights_);
   const int64_t* offset = offsets().const_data_ptr<int64_t>();
   const int32_t* column = columns().const_data_ptr<int32_t>();

@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 
-#include "core/move.h"
 #include "topomask/graph.h"
 
 namespace topomask {
@@ -92,7 +91,7 @@ Graph symmetrised(const Graph& graph) {
 }  // namespace
 
 at::Tensor reverse_cuthill_mckee(const Graph& graph) {
-  check_on_cpu("reverse_cuthill_mckee", "graph", graph.device());
+  if (!graph.device().is_cpu()) return reverse_cuthill_mckee(graph.to(at::kCPU)).to(graph.device());
   const Graph both_ways = symmetrised(graph);
   LevelSearch search(both_ways);
   std::vector<int32_t> order;

@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 
-#include "core/move.h"
 #include "graph/csr.h"
 #include "topomask/graph.h"
 
@@ -52,14 +51,18 @@ Selection select(const char* op, const char* argument, const Graph& graph, const
 }  // namespace
 
 Graph induced_subgraph(const Graph& graph, const at::Tensor& nodes) {
-  check_on_cpu("induced_subgraph", "graph", graph.device());
+  if (!graph.device().is_cpu()) {
+    return induced_subgraph(graph.to(at::kCPU), nodes.defined() ? nodes.cpu() : nodes).to(graph.device());
+  }
   const at::Tensor checked = checked_node_ids("induced_subgraph", "nodes", nodes, 0, graph.num_nodes());
   const Selection selected = select("induced_subgraph", "nodes", graph, checked);
   return Graph(selected.pattern, graph.weights().index_select(0, selected.entries), graph.directed());
 }
 
 Graph permuted(const Graph& graph, const at::Tensor& order) {
-  check_on_cpu("permuted", "graph", graph.device());
+  if (!graph.device().is_cpu()) {
+    return permuted(graph.to(at::kCPU), order.defined() ? order.cpu() : order).to(graph.device());
+  }
   const at::Tensor checked = checked_node_ids("permuted", "order", order, 0, graph.num_nodes());
   TORCH_CHECK(checked.size(0) == graph.num_nodes(), "permuted: order must have one position per node, ",
               graph.num_nodes(), ", got ", checked.size(0));

@@ -4,7 +4,9 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 // Linear and LayerNorm of torch, under autocast too, as a GPU likes them: the bias is added where the product is
 // written, and gradients that are sums over all tokens are products with a row of ones, which torch's reduction over

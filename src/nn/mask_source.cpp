@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "core/frozen_mask.h"
+#include "masks/interface/frozen_mask.h"
 #include "topomask/global_tokens.h"
 #include "topomask/nn/attention.h"
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/option_checks.h"
+#include "nn/names.h"
 #include "topomask/nn/variants.h"
 
 namespace topomask {
@@ -56,7 +57,7 @@ void ViTOptions::check(const std::string& origin) const {
              kMostWidth, " hidden features for a width of ", width, ", got ", mlp_ratio);
   check.fraction("dropout", dropout);
   check.one_of("variant", variant, variant_names());
-  check.one_of("features", features, {"relu", "elu1", "favor"});
+  check.one_of("features", features, kFeatureNames.all());
   check.not_negative("feature_offset", feature_offset);
   check.at_least("favor_features", favor_features, 0);
   check.at_least("walkers", walkers, 1);
@@ -65,7 +66,7 @@ void ViTOptions::check(const std::string& origin) const {
              halting_probability);
   check.at_least("hops", hops, 0);
   check.that(hops <= 32767, "hops", "at most 32767, got ", hops);
-  check.one_of("sampler", sampler, {"iid", "antithetic", "repelling", "antithetic_repelling"});
+  check.one_of("sampler", sampler == kFormerIndependent ? "independent" : sampler, kCouplingNames.all());
   check.finite("edge_scale", edge_scale);
   check.not_negative("decay", decay);
   check.not_negative("diffusion_time", diffusion_time);

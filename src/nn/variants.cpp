@@ -6,6 +6,7 @@
 #include <map>
 
 #include "nn/grid.h"
+#include "nn/names.h"
 
 namespace topomask {
 namespace {
@@ -22,9 +23,14 @@ Graph VariantSetting::graph() const {
 }
 
 FeatureMap VariantSetting::features() const {
-  if (options.features == "relu") return FeatureMap::relu(options.feature_offset);
-  if (options.features == "elu1") return FeatureMap::elu();
-  TORCH_CHECK(options.features == "favor", "ViT: features must be relu, elu1 or favor, got ", options.features);
+  switch (kFeatureNames.parse("ViT", "features", options.features)) {
+    case Features::relu:
+      return FeatureMap::relu(options.feature_offset);
+    case Features::elu1:
+      return FeatureMap::elu();
+    case Features::favor:
+      break;
+  }
   const int64_t count = options.favor_features > 0 ? options.favor_features : options.head_dim();
   return FeatureMap::favor(options.head_dim(), count,
                            {.seed = seed + static_cast<uint64_t>(layer), .stabilised = true});

@@ -6,8 +6,8 @@
 #include "core/checks.h"
 #include "nn/initialise.h"
 #include "nn/layers.h"
-#include "nn/walk_pool.h"
 #include "topomask/nn/variants.h"
+#include "topomask/nn/walk_pool.h"
 
 namespace topomask {
 namespace {

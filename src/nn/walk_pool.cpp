@@ -1,21 +1,9 @@
-#include "nn/walk_pool.h"
-
-#include <c10/util/Exception.h>
+#include "topomask/nn/walk_pool.h"
 
 #include "nn/grid.h"
+#include "nn/names.h"
 
 namespace topomask {
-
-Coupling coupling_named(const std::string& name) {
-  static const std::map<std::string, Coupling> couplings{{"iid", Coupling::independent},
-                                                         {"antithetic", Coupling::antithetic},
-                                                         {"repelling", Coupling::repelling},
-                                                         {"antithetic_repelling", Coupling::antithetic_repelling}};
-  const auto found = couplings.find(name);
-  TORCH_CHECK(found != couplings.end(), "ViT: sampler must be iid, antithetic, repelling or antithetic_repelling, got ",
-              name);
-  return found->second;
-}
 
 const WalkTable& WalkPool::table(int64_t layer, int64_t head) {
   const std::pair key(options_.per_layer_walks ? layer : 0, options_.per_head_walks ? head : 0);
@@ -24,7 +12,7 @@ const WalkTable& WalkPool::table(int64_t layer, int64_t head) {
   const WalkOptions walks{.walkers = options_.walkers,
                           .halting_probability = options_.halting_probability,
                           .max_hops = options_.hops,
-                          .coupling = coupling_named(options_.sampler),
+                          .coupling = sampler_coupling(options_.sampler),
                           .seed = seed_,
                           .first_walker = (key.first * options_.heads + key.second) * walkers};
   return tables_.emplace(key, sample_walks(grid_graph(options_), walks)).first->second;

@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -7,6 +6,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "attention/names.h"
+#include "ops/call.h"
 #include "python_bridge/objects.h"
 
 // A mask as a registered operator, for torch.compile: the mask itself stays outside the graph and is known by a number.
@@ -52,14 +53,14 @@ struct Call {
 at::Tensor compute(const MaskPtr& mask, const variable_list& x, const Call& call) {
   if (call.what == "matmul") return mask->matmul(x[0]);
   if (call.what == "matmul_transposed") return mask->matmul_transposed(x[0]);
-  const Route route = choose<Route>("attention", "route", call.route, kRoutes);
+  const Route route = kRouteNames.parse("attention", "route", call.route);
   if (call.what == "attention") {
     return attention(
         x[0], x[1], x[2], mask,
         {.features = FeatureMap::identity(), .route = route, .eps = call.eps, .memory_budget = call.memory_budget});
   }
   return softmax_attention(x[0], x[1], x[2], mask,
-                           {.mask = choose<SoftmaxMask>("softmax_attention", "mode", call.what, kSoftmaxMasks),
+                           {.mask = kSoftmaxMaskNames.parse("softmax_attention", "mode", call.what),
                             .scale = call.scale,
                             .route = route,
                             .eps = call.eps,
@@ -157,26 +158,22 @@ Call saved(AutogradContext* ctx) {
 
 struct ApplyMask : torch::autograd::Function<ApplyMask> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
-    static const auto op = c10::Dispatcher::singleton()
-                               .findSchemaOrThrow("topomask::apply_mask", "")
-                               .typed<at::Tensor(at::TensorList, int64_t, int64_t, c10::string_view, c10::string_view,
-                                                 std::optional<double>, double, int64_t)>();
+    using Signature = at::Tensor(at::TensorList, int64_t, int64_t, c10::string_view, c10::string_view,
+                                 std::optional<double>, double, int64_t);
     const at::AutoDispatchBelowADInplaceOrView below;
     ctx->save_for_backward({tensors.begin(), tensors.end()});
     save(ctx, call);
-    return op.call(tensors, call.inputs, call.mask, call.what, call.route, call.scale, call.eps, call.memory_budget);
+    return ops::call<"apply_mask", Signature>(tensors, call.inputs, call.mask, call.what, call.route, call.scale,
+                                              call.eps, call.memory_budget);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const auto op =
-        c10::Dispatcher::singleton()
-            .findSchemaOrThrow("topomask::apply_mask_backward", "")
-            .typed<std::vector<at::Tensor>(const at::Tensor&, at::TensorList, int64_t, int64_t, c10::string_view,
-                                           c10::string_view, std::optional<double>, double, int64_t)>();
+    using Signature = std::vector<at::Tensor>(const at::Tensor&, at::TensorList, int64_t, int64_t, c10::string_view,
+                                              c10::string_view, std::optional<double>, double, int64_t);
     const auto tensors = ctx->get_saved_variables();
     const Call call = saved(ctx);
-    variable_list result = op.call(grads[0], tensors, call.inputs, call.mask, call.what, call.route, call.scale,
-                                   call.eps, call.memory_budget);
+    variable_list result = ops::call<"apply_mask_backward", Signature>(
+        grads[0], tensors, call.inputs, call.mask, call.what, call.route, call.scale, call.eps, call.memory_budget);
     result.emplace_back();  // of the call
     return result;
   }

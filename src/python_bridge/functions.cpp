@@ -1,5 +1,6 @@
 #include <sstream>
 
+#include "masks/names.h"
 #include "python_bridge/objects.h"
 
 namespace topomask::python {
@@ -13,7 +14,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, double> fields(const MaskError& e
 
 SuggestOptions suggest_options(const char* op, const std::string& diagonal, bool one_sided, int64_t max_walkers,
                                int64_t nodes, int64_t features, int64_t value_dim, int64_t seed) {
-  return {.diagonal = choose<Diagonal>(op, "diagonal", diagonal, kDiagonals),
+  return {.diagonal = kDiagonalNames.parse(op, "diagonal", diagonal),
           .one_sided = one_sided,
           .max_walkers = max_walkers,
           .nodes = nodes,
@@ -60,15 +61,14 @@ void bind_functions(torch::Library& m) {
                   [](int64_t walkers, double p, double delta) { return feature_entries_bound(walkers, p, delta); })
       .def_static("mask_error_of", [](const std::vector<Ref<MaskPtr>>& masks,
                                       const at::Tensor& rows) { return fields(mask_error(values_of(masks), rows)); })
-      .def_static(
-          "mask_error",
-          [](const Ref<Graph>& graph, const Ref<WalkOptions>& walks, const at::Tensor& f, const std::string& diagonal,
-             int64_t batches, int64_t nodes) {
-            return fields(mask_error(graph->value, walks->value, f,
-                                     {.diagonal = choose<Diagonal>("mask_error", "diagonal", diagonal, kDiagonals),
-                                      .batches = batches,
-                                      .nodes = nodes}));
-          })
+      .def_static("mask_error",
+                  [](const Ref<Graph>& graph, const Ref<WalkOptions>& walks, const at::Tensor& f,
+                     const std::string& diagonal, int64_t batches, int64_t nodes) {
+                    return fields(mask_error(graph->value, walks->value, f,
+                                             {.diagonal = kDiagonalNames.parse("mask_error", "diagonal", diagonal),
+                                              .batches = batches,
+                                              .nodes = nodes}));
+                  })
       .def_static(
           "suggest",
           [](const Ref<Graph>& graph, const at::Tensor& f, double tolerance, const std::string& diagonal,
@@ -89,11 +89,10 @@ void bind_functions(torch::Library& m) {
           "random_fourier_factors",
           [](const at::Tensor& points, double radius, int64_t features, const std::string& kernel, int64_t seed) {
             const FourierFactors factors = random_fourier_factors(
-                points,
-                {.radius = radius,
-                 .features = features,
-                 .kernel = choose<NeighbourKernel>("random_fourier_factors", "kernel", kernel, kNeighbourKernels),
-                 .seed = static_cast<uint64_t>(seed)});
+                points, {.radius = radius,
+                         .features = features,
+                         .kernel = kNeighbourKernelNames.parse("random_fourier_factors", "kernel", kernel),
+                         .seed = static_cast<uint64_t>(seed)});
             return std::make_tuple(factors.u, factors.v);
           })
       .def_static("favor_directions",
@@ -101,6 +100,7 @@ void bind_functions(torch::Library& m) {
                     return favor_directions(features, head_dim, static_cast<uint64_t>(seed), orthogonal);
                   })
       .def_static("set_kept_memory_limit", [](int64_t bytes) { set_kept_memory_limit(bytes); })
+      .def_static("kept_memory_limit", [] { return kept_memory_limit(); })
       .def_static("kept_memory", [] { return kept_memory(); })
       .def_static("release_kept_memory", [] { release_kept_memory(); })
       .def_static("close_callbacks", [] { Callback::close(); });

@@ -1,3 +1,4 @@
+#include "graph/names.h"
 #include "python_bridge/objects.h"
 
 namespace topomask::python {
@@ -9,16 +10,15 @@ using GraphRef = Ref<Graph>;
 EdgeListOptions edge_options(const char* op, bool directed, const std::string& duplicates,
                              const std::string& self_loops) {
   return {.directed = directed,
-          .duplicates = choose<Duplicates>(op, "duplicates", duplicates, kDuplicates),
-          .self_loops = choose<SelfLoops>(op, "self_loops", self_loops, kSelfLoops)};
+          .duplicates = kDuplicatesNames.parse(op, "duplicates", duplicates),
+          .self_loops = kSelfLoopsNames.parse(op, "self_loops", self_loops)};
 }
 
 Graph read(const std::string& format, const std::string& path, bool directed, const std::string& duplicates,
            const std::string& self_loops, int64_t max_nodes, int64_t max_edges, int64_t max_isolated,
            bool double_weights) {
   using Reader = Graph (*)(const std::string&, const ReadOptions&);
-  constexpr std::array<std::string_view, 5> kNames = {"read_graph", "read_snap", "read_metis", "read_matrix_market",
-                                                      "read_npz"};
+  constexpr EnumNames<int, 5> kNames{{"read_graph", "read_snap", "read_metis", "read_matrix_market", "read_npz"}};
   constexpr Reader kReaders[] = {read_graph, read_snap, read_metis, read_matrix_market, read_npz};
   const EdgeListOptions edges = edge_options(format.c_str(), directed, duplicates, self_loops);
   const ReadOptions options{.directed = directed,
@@ -26,14 +26,14 @@ Graph read(const std::string& format, const std::string& path, bool directed, co
                             .self_loops = edges.self_loops,
                             .limits = {.max_nodes = max_nodes, .max_edges = max_edges, .max_isolated = max_isolated},
                             .weight_dtype = double_weights ? at::kDouble : at::kFloat};
-  return kReaders[choose<int>("read_graph", "format", format, kNames)](path, options);
+  return kReaders[kNames.parse("read_graph", "format", format)](path, options);
 }
 
 void write(const GraphRef& graph, const std::string& format, const std::string& path) {
   using Writer = void (*)(const Graph&, const std::string&);
-  constexpr std::array<std::string_view, 4> kNames = {"write_snap", "write_metis", "write_matrix_market", "write_npz"};
+  constexpr EnumNames<int, 4> kNames{{"write_snap", "write_metis", "write_matrix_market", "write_npz"}};
   constexpr Writer kWriters[] = {write_snap, write_metis, write_matrix_market, write_npz};
-  kWriters[choose<int>("write_graph", "format", format, kNames)](graph->value, path);
+  kWriters[kNames.parse("write_graph", "format", format)](graph->value, path);
 }
 
 void bind_pattern(torch::Library& m) {
@@ -143,6 +143,8 @@ void bind_graph(torch::Library& m) {
            [](const GraphRef& self, int64_t max_entries) {
              return shortest_paths(self->value, {.max_entries = max_entries});
            })
+      .def("neighbourhoods", [](const GraphRef& self, int64_t hops,
+                                int64_t max_entries) { return hold(neighbourhoods(self->value, hops, max_entries)); })
       .def("degree_embedding",
            [](const GraphRef& self, const at::Tensor& table, const std::optional<at::Tensor>& in_table) {
              return degree_embedding(self->value, table, or_undefined(in_table));

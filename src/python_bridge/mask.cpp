@@ -1,5 +1,7 @@
 #include <sstream>
 
+#include "attention/names.h"
+#include "masks/names.h"
 #include "python_bridge/objects.h"
 #include "python_bridge/python_mask.h"
 
@@ -10,11 +12,11 @@ using MaskRef = Ref<MaskPtr>;
 using MaskClass = torch::class_<Value<MaskPtr>>;
 
 GrfOptions grf_options(const char* op, const std::string& diagonal) {
-  return {.diagonal = choose<Diagonal>(op, "diagonal", diagonal, kDiagonals)};
+  return {.diagonal = kDiagonalNames.parse(op, "diagonal", diagonal)};
 }
 
 ToeplitzOptions toeplitz_options(const char* op, bool logarithmic, const std::string& causality) {
-  return {.logarithmic = logarithmic, .causality = choose<Causality>(op, "causality", causality, kCausalities)};
+  return {.logarithmic = logarithmic, .causality = kCausalityNames.parse(op, "causality", causality)};
 }
 
 void bind_plain(MaskClass& c) {
@@ -27,6 +29,9 @@ void bind_plain(MaskClass& c) {
   c.def_static("neighbours_mask", [](const Ref<Graph>& graph) { return hold(neighbours_mask(graph->value)); });
   c.def_static("weighted_neighbours_mask", [](const Ref<Graph>& graph, const at::Tensor& weights) {
     return hold(weighted_neighbours_mask(graph->value, weights));
+  });
+  c.def_static("power_series_mask_over", [](const Ref<PowerSeriesBasisPtr>& basis, const at::Tensor& alpha) {
+    return hold(power_series_mask(basis->value, alpha));
   });
   c.def_static("power_series_mask", [](const Ref<Graph>& graph, const at::Tensor& alpha, int64_t max_sparse_entries) {
     return hold(power_series_mask(graph->value, alpha, {.max_sparse_entries = max_sparse_entries}));
@@ -44,6 +49,8 @@ void bind_plain(MaskClass& c) {
   });
   c.def_static("with_global_tokens",
                [](const MaskRef& mask, int64_t tokens) { return hold(with_global_tokens(mask->value, tokens)); });
+  c.def_static("per_head_mask",
+               [](const std::vector<MaskRef>& masks) { return hold(per_head_mask(values_of(masks))); });
   c.def_static("python_mask", python_mask);
 }
 
@@ -88,14 +95,14 @@ void bind_diffusion(MaskClass& c) {
                                     double tolerance, const std::string& method) {
     constexpr const char* kOp = "diffusion_mask";
     return hold(diffusion_mask(graph->value, lambda,
-                               {.generator = choose<Generator>(kOp, "generator", generator, kGenerators),
+                               {.generator = kGeneratorNames.parse(kOp, "generator", generator),
                                 .tolerance = tolerance,
-                                .method = choose<DiffusionMethod>(kOp, "method", method, kDiffusionMethods)}));
+                                .method = kDiffusionMethodNames.parse(kOp, "method", method)}));
   });
   c.def_static("product_diffusion_mask", [](const std::vector<Ref<Graph>>& factors, const at::Tensor& lambda,
                                             const std::string& generator) {
-    return hold(product_diffusion_mask(
-        values_of(factors), lambda, choose<Generator>("product_diffusion_mask", "generator", generator, kGenerators)));
+    return hold(product_diffusion_mask(values_of(factors), lambda,
+                                       kGeneratorNames.parse("product_diffusion_mask", "generator", generator)));
   });
   c.def_static("hypercube_diffusion_mask", [](int64_t dimensions, const at::Tensor& lambda) {
     return hold(hypercube_diffusion_mask(dimensions, lambda));
@@ -145,41 +152,52 @@ PlanFields fields(const Plan& plan) {
   return result;
 }
 
-Workload workload(const std::vector<int64_t>& counts, bool gpu, bool training) {
-  TORCH_CHECK(counts.size() == 8, "plan_attention: workload must have 8 counts, got ", counts.size());
+Workload workload(const std::vector<int64_t>& counts, at::ScalarType dtype, const at::Device& device, bool training) {
+  TORCH_CHECK(counts.size() == 6, "plan_attention: workload must have 6 counts, got ", counts.size());
   return {.slices = counts[0],
           .heads = counts[1],
           .nodes = counts[2],
           .features = counts[3],
           .value_dim = counts[4],
-          .element_size = counts[5],
-          .storage_size = counts[6],
-          .threads = static_cast<int>(counts[7]),
-          .gpu = gpu,
+          .dtype = dtype,
+          .device = device.type(),
+          .threads = static_cast<int>(counts[5]),
           .training = training};
+}
+
+/// An output that is differentiable once. Some routes have second derivatives, others would leave terms out: all
+/// refuse, when the gradient is asked for in a form that could be differentiated again.
+at::Tensor once(const char* op, at::Tensor out) {
+  if (out.requires_grad()) {
+    out.register_hook([op](const at::Tensor&) {
+      TORCH_CHECK(!at::GradMode::is_enabled(), op,
+                  ": create_graph must be False; masks and attention are differentiable once");
+    });
+  }
+  return out;
 }
 
 void bind_attention(MaskClass& c) {
   c.def("attention",
         [](const MaskRef& self, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::string& route,
            double eps, int64_t memory_budget) {
-          return attention(q, k, v, self->value,
-                           {.features = FeatureMap::identity(),
-                            .route = choose<Route>("attention", "route", route, kRoutes),
-                            .eps = eps,
-                            .memory_budget = memory_budget});
+          return once("attention", attention(q, k, v, self->value,
+                                             {.features = FeatureMap::identity(),
+                                              .route = kRouteNames.parse("attention", "route", route),
+                                              .eps = eps,
+                                              .memory_budget = memory_budget}));
         })
       .def("softmax_attention",
            [](const MaskRef& self, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
               const std::string& mask, std::optional<double> scale, const std::string& route, double eps,
               int64_t memory_budget) {
              constexpr const char* kOp = "softmax_attention";
-             return softmax_attention(q, k, v, self->value,
-                                      {.mask = choose<SoftmaxMask>(kOp, "mode", mask, kSoftmaxMasks),
-                                       .scale = scale,
-                                       .route = choose<Route>(kOp, "route", route, kRoutes),
-                                       .eps = eps,
-                                       .memory_budget = memory_budget});
+             return once(kOp, softmax_attention(q, k, v, self->value,
+                                                {.mask = kSoftmaxMaskNames.parse(kOp, "mode", mask),
+                                                 .scale = scale,
+                                                 .route = kRouteNames.parse(kOp, "route", route),
+                                                 .eps = eps,
+                                                 .memory_budget = memory_budget}));
            })
       .def("explain",
            [](const MaskRef& self, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -188,18 +206,23 @@ void bind_attention(MaskClass& c) {
                  explain(q, k, v, self->value, {.features = FeatureMap::identity(), .memory_budget = memory_budget}));
            })
       .def("plan_attention",
-           [](const MaskRef& self, const std::vector<int64_t>& counts, bool gpu, bool training, int64_t memory_budget) {
-             return fields(plan_attention(*self->value, workload(counts, gpu, training), memory_budget));
+           [](const MaskRef& self, const std::vector<int64_t>& counts, at::ScalarType dtype, const at::Device& device,
+              bool training, int64_t memory_budget) {
+             return fields(plan_attention(*self->value, workload(counts, dtype, device, training), memory_budget));
            })
-      .def("plan_softmax", [](const MaskRef& self, const std::vector<int64_t>& counts, bool gpu, bool training,
-                              bool additive, int64_t memory_budget) {
-        return fields(plan_softmax(*self->value, workload(counts, gpu, training), additive, memory_budget));
+      .def("plan_softmax", [](const MaskRef& self, const std::vector<int64_t>& counts, at::ScalarType dtype,
+                              const at::Device& device, bool training, bool additive, int64_t memory_budget) {
+        return fields(plan_softmax(*self->value, workload(counts, dtype, device, training), additive, memory_budget));
       });
 }
 
 }  // namespace
 
 void bind_mask(torch::Library& m) {
+  m.class_<Value<PowerSeriesBasisPtr>>("PowerSeriesBasis")
+      .def_static("make", [](const Ref<Graph>& graph, int64_t terms, int64_t max_sparse_entries) {
+        return hold(power_series_basis(graph->value, terms, {.max_sparse_entries = max_sparse_entries}));
+      });
   auto c = m.class_<Value<MaskPtr>>("Mask");
   bind_plain(c);
   bind_walked(c);
@@ -212,9 +235,12 @@ void bind_mask(torch::Library& m) {
       .def("parameters", [](const MaskRef& self) { return self->value->parameters(); })
       .def("number", [](const MaskRef& self) { return mask_number(self->value); })
       .def("chebyshev_degree", [](const MaskRef& self) { return chebyshev_degree(*self->value); })
-      .def("matmul", [](const MaskRef& self, const at::Tensor& x) { return self->value->matmul(x); })
+      .def("matmul",
+           [](const MaskRef& self, const at::Tensor& x) { return once("Mask::matmul", self->value->matmul(x)); })
       .def("matmul_transposed",
-           [](const MaskRef& self, const at::Tensor& x) { return self->value->matmul_transposed(x); })
+           [](const MaskRef& self, const at::Tensor& x) {
+             return once("Mask::matmul_transposed", self->value->matmul_transposed(x));
+           })
       .def("dense", [](const MaskRef& self) { return self->value->dense(); })
       // Pattern and values, or nothing where the mask has no sparse form.
       .def("sparse", [](const MaskRef& self) -> std::optional<std::tuple<Ref<PatternPtr>, at::Tensor>> {

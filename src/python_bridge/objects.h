@@ -2,11 +2,9 @@
 
 #include <torch/custom_class.h>
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,31 +45,6 @@ inline std::optional<at::Tensor> or_none(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-/// The enumerator of that name; names in the order of the enumerators.
-template <class Enum, size_t kCount>
-Enum choose(const char* op, const char* argument, const std::string& name,
-            const std::array<std::string_view, kCount>& names) {
-  std::string all;
-  for (size_t k = 0; k < kCount; ++k) {
-    if (name == names[k]) return static_cast<Enum>(k);
-    all.append(k == 0 ? "" : k + 1 == kCount ? " or " : ", ").append(names[k]);
-  }
-  TORCH_CHECK(false, op, ": ", argument, " must be ", all, ", got ", name);
-}
-
-inline constexpr std::array<std::string_view, 4> kCouplings = {"independent", "antithetic", "repelling",
-                                                               "antithetic_repelling"};
-inline constexpr std::array<std::string_view, 3> kProposals = {"uniform", "weights", "given"};
-inline constexpr std::array<std::string_view, 3> kDuplicates = {"first", "sum", "refuse"};
-inline constexpr std::array<std::string_view, 3> kSelfLoops = {"keep", "drop", "refuse"};
-inline constexpr std::array<std::string_view, 2> kDiagonals = {"shared", "debiased"};
-inline constexpr std::array<std::string_view, 3> kCausalities = {"none", "row_major", "first_axis"};
-inline constexpr std::array<std::string_view, 3> kGenerators = {"adjacency", "laplacian", "normalised_laplacian"};
-inline constexpr std::array<std::string_view, 2> kDiffusionMethods = {"chebyshev", "lanczos"};
-inline constexpr std::array<std::string_view, 2> kNeighbourKernels = {"gaussian", "box"};
-inline constexpr std::array<std::string_view, 5> kRoutes = {"automatic", "dense", "sparse", "features", "operator"};
-inline constexpr std::array<std::string_view, 2> kSoftmaxMasks = {"multiplicative", "additive"};
-
 inline at::TensorOptions target_of(std::optional<at::Device> device, std::optional<at::ScalarType> dtype) {
   return at::TensorOptions().device(device).dtype(dtype ? std::optional(c10::scalarTypeToTypeMeta(*dtype))
                                                         : std::nullopt);
@@ -96,6 +69,10 @@ class Callback {
 
 /// The number by which the traced operator apply_mask finds a mask; valid while the mask lives.
 int64_t mask_number(const MaskPtr& mask);
+
+/// Entry (i, j) where j is within `hops` edges of i, i itself included: breadth-first search from every node. Refused
+/// beyond max_entries.
+PatternPtr neighbourhoods(const Graph& graph, int64_t hops, int64_t max_entries);
 
 // Each registers a class; the order is that of the calls in bindings.cpp, since a schema may only name classes that
 // exist.

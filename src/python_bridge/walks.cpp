@@ -1,5 +1,6 @@
 #include "python_bridge/objects.h"
 #include "walks/check_arrays.h"
+#include "walks/names.h"
 #include "walks/plan.h"
 
 namespace topomask::python {
@@ -21,9 +22,9 @@ void bind_options(torch::Library& m) {
                                   .fixed_hops = fixed_hops,
                                   .survival = or_undefined(survival),
                                   .exact_hops = exact_hops,
-                                  .coupling = choose<Coupling>("sample_walks", "coupling", coupling, kCouplings),
+                                  .coupling = kCouplingNames.parse("sample_walks", "coupling", coupling),
                                   .ensemble = ensemble,
-                                  .proposal = choose<Proposal>("sample_walks", "proposal", proposal, kProposals),
+                                  .proposal = kProposalNames.parse("sample_walks", "proposal", proposal),
                                   .proposal_weights = or_undefined(proposal_weights),
                                   .group_products = group_products,
                                   .seed = static_cast<uint64_t>(seed),
@@ -32,9 +33,9 @@ void bind_options(torch::Library& m) {
       .def("fields", [](const OptionsRef& self) {
         const WalkOptions& o = self->value;
         return std::make_tuple(o.walkers, o.halting_probability, o.max_hops, o.fixed_hops, or_none(o.survival),
-                               o.exact_hops, std::string(kCouplings[static_cast<size_t>(o.coupling)]), o.ensemble,
-                               std::string(kProposals[static_cast<size_t>(o.proposal)]), or_none(o.proposal_weights),
-                               o.group_products, static_cast<int64_t>(o.seed), o.first_walker);
+                               o.exact_hops, std::string(kCouplingNames[o.coupling]), o.ensemble,
+                               std::string(kProposalNames[o.proposal]), or_none(o.proposal_weights), o.group_products,
+                               static_cast<int64_t>(o.seed), o.first_walker);
       });
 }
 

@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include "core/checks.h"
 #include "core/move.h"
+#include "ops/spmm/op.h"
 #include "topomask/sparse.h"
 
 namespace topomask {
@@ -34,16 +34,10 @@ at::Tensor product(const SparseMatrix& matrix, const at::Tensor& x, bool transpo
   std::vector<int64_t> shape = x.sizes().vec();
   shape[shape.size() - 2] = transposed ? pattern.cols() : pattern.rows();
 
-  using at::Tensor;
-  using Signature =
-      Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&);
-  const char* schema = transposed ? "topomask::spmm_transposed" : "topomask::spmm";
-  const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(schema, "").typed<Signature>();
-  const SparsePattern::Transposed& t = pattern.transposed();
-  const Tensor values = matrix.values.reshape({heads, pattern.entries()});
-  const int64_t batch = heads == 0 ? 0 : slices / heads;
-  const Tensor y = handle.call(values, x.reshape({batch, heads, nodes, x.size(-1)}), pattern.offsets(),
-                               pattern.columns(), t.offsets, t.columns, t.index);
+  const at::Tensor nodes_by_head = x.reshape({heads == 0 ? 0 : slices / heads, heads, nodes, x.size(-1)});
+  const at::Tensor y = transposed
+                           ? ops::spmm::multiply_transposed(matrix.values_by_head(), nodes_by_head, pattern.tensors())
+                           : ops::spmm::multiply(matrix.values_by_head(), nodes_by_head, pattern.tensors());
   return y.reshape(shape);
 }
 
@@ -51,6 +45,10 @@ at::Tensor product(const SparseMatrix& matrix, const at::Tensor& x, bool transpo
 
 SparseMatrix SparseMatrix::to(const at::TensorOptions& target) const {
   return {moved(pattern, target), values.to(target)};
+}
+
+at::Tensor SparseMatrix::values_by_head() const {
+  return values.reshape({heads(), pattern->entries()});
 }
 
 SparseMatrix SparseMatrix::transposed() const {

@@ -4,6 +4,8 @@
 #include <atomic>
 
 #include "core/checks.h"
+#include "ops/product_pattern/op.h"
+#include "ops/row_tiles/op.h"
 #include "topomask/sparse.h"
 
 namespace topomask {
@@ -124,6 +126,44 @@ const SparsePattern::Transposed& SparsePattern::transposed() const {
     transposed_ = std::move(t);
   });
   return transposed_;
+}
+
+const SparsePattern::Tiles& SparsePattern::tiles() const {
+  std::call_once(tiles_once_, [this] {
+    const Transposed& t = transposed();
+    const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+    tiles_ = {ops::row_tiles::make({offsets_, columns_}), ops::row_tiles::make({t.offsets, t.columns})};
+  });
+  return tiles_;
+}
+
+std::vector<at::Tensor> SparsePattern::tensors(bool tiled) const {
+  const Transposed& t = transposed();
+  std::vector<at::Tensor> list{offsets_, columns_, t.offsets, t.columns, t.index};
+  if (tiled) list.insert(list.end(), {tiles().rows, tiles().columns});
+  return list;
+}
+
+PatternPtr SparsePattern::known_product(const PatternPtr& other) const {
+  const std::lock_guard lock(products_mutex_);
+  for (const Product& product : products_) {
+    if (product.other.lock() == other) return product.pattern;
+  }
+  return nullptr;
+}
+
+PatternPtr SparsePattern::product(const PatternPtr& other) const {
+  TORCH_CHECK(other != nullptr && other->cols() == cols_, "SparsePattern::product: other must have ", cols_,
+              " columns, got ", other ? std::to_string(other->cols()) : "none");
+  if (PatternPtr known = known_product(other)) return known;
+  const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+  // Outside the lock: it takes long and all threads.
+  const auto [offsets, columns] = ops::product_pattern::make({offsets_, columns_}, other->tensors());
+  const auto made = std::make_shared<SparsePattern>(rows_, other->rows(), offsets, columns);
+  const std::lock_guard lock(products_mutex_);
+  std::erase_if(products_, [&](const Product& product) { return product.other.expired(); });
+  products_.push_back({other, made});
+  return made;
 }
 
 }  // namespace topomask

@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "masks/interface/mask_answers.h"
 #include "theory/suggest_target.h"
 #include "topomask/power_series.h"
 
@@ -31,10 +32,10 @@ class NamedMask final : public Mask {
   MaskPtr to(const at::TensorOptions& target) const override {
     return std::make_shared<NamedMask>(mask_->to(target), name_);
   }
-  at::Tensor apply(const at::Tensor& x) const override { return mask_->apply(x); }
-  at::Tensor apply_transposed(const at::Tensor& x) const override { return mask_->apply_transposed(x); }
+  at::Tensor apply(const at::Tensor& x) const override { return MaskAnswers::apply(*mask_, x); }
+  at::Tensor apply_transposed(const at::Tensor& x) const override { return MaskAnswers::apply_transposed(*mask_, x); }
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
-    return mask_->parameter_gradients(x, grad);
+    return MaskAnswers::parameter_gradients(*mask_, x, grad);
   }
 
  private:

@@ -97,7 +97,7 @@ int64_t feature_entries_bound(int64_t walkers, double p, double delta) {
 AttentionFlops attention_flops(const WalkTable& walks, int64_t features, int64_t value_dim) {
   TORCH_CHECK(features >= 0, "attention_flops: features must be >= 0, got ", features);
   TORCH_CHECK(value_dim >= 0, "attention_flops: value_dim must be >= 0, got ", value_dim);
-  const auto n = static_cast<double>(walks.nodes()), m = static_cast<double>(features);
+  const auto n = static_cast<double>(walks.num_nodes()), m = static_cast<double>(features);
   const auto d = static_cast<double>(value_dim), entries = static_cast<double>(walks.pattern()->entries());
   return {.softmax = 4 * n * n * d, .linear = 4 * n * m * d, .grf = 4 * entries * m * d};
 }

@@ -5,9 +5,11 @@
 #include <sstream>
 
 #include "core/progress_report.h"
+#include "theory/names.h"
 #include "theory/suggest_target.h"
 #include "topomask/coefficients.h"
 #include "topomask/power_series.h"
+#include "walks/names.h"
 
 namespace topomask {
 namespace {
@@ -154,20 +156,6 @@ std::string reason_for(const Suggestion& s, const SuggestOptions& options) {
   return reason.str();
 }
 
-const char* name_of(Coupling coupling) {
-  switch (coupling) {
-    case Coupling::independent:
-      return "independent";
-    case Coupling::antithetic:
-      return "antithetic";
-    case Coupling::repelling:
-      return "repelling";
-    case Coupling::antithetic_repelling:
-      return "antithetic and repelling";
-  }
-  return "unknown";
-}
-
 }  // namespace
 
 Suggestion suggest_for(const SuggestTarget& target, double tolerance) {
@@ -193,9 +181,8 @@ Suggestion suggest(const Graph& graph, const at::Tensor& f, double tolerance, co
 
 std::string describe_walks(const Suggestion& s) {
   std::ostringstream text;
-  text << std::setprecision(3) << (s.estimator == Estimator::symmetric ? "symmetric" : "one-sided") << ", "
-       << name_of(s.walks->coupling) << ", n " << s.walks->walkers << ", p_halt " << s.walks->halting_probability
-       << ", length " << s.walks->max_hops;
+  text << std::setprecision(3) << kEstimatorNames[s.estimator] << ", " << kCouplingNames[s.walks->coupling] << ", n "
+       << s.walks->walkers << ", p_halt " << s.walks->halting_probability << ", length " << s.walks->max_hops;
   if (s.walks->exact_hops > 0) text << ", the first " << s.walks->exact_hops << " exact";
   return text.str();
 }

@@ -6,7 +6,9 @@
 
 #include <string>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// Mixed precision while it lives: float32 leaves everything alone, bfloat16 casts by torch's rules.
 class Autocast {

@@ -4,7 +4,9 @@
 
 #include <string>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// Whether it is one of cpu, cuda and cuda:N.
 bool is_device_name(const std::string& name);

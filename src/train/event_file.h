@@ -6,9 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "graph/io/append_file.h"
+#include "core/internal_api.h"
+#include "io/append_file.h"
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// A file that TensorBoard reads: records of an Event message, each with its length and masked CRC-32C checksums.
 class EventFile {

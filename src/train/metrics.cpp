@@ -6,8 +6,8 @@
 #include <fstream>
 #include <functional>
 
-#include "graph/io/append_file.h"
-#include "graph/io/output_file.h"
+#include "io/append_file.h"
+#include "io/output_file.h"
 #include "train/event_file.h"
 
 namespace topomask {

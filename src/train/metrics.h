@@ -3,29 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
 #include <vector>
 
-namespace topomask {
+#include "core/internal_api.h"
+#include "topomask/train/metrics.h"
 
-/// A line of metrics.jsonl of the kind "train": means over the steps since the last one.
-struct TrainMetrics {
-  int64_t step = 0;
-  double epoch = 0;
-  double loss = 0;
-  double lr = 0;
-  double images_per_s = 0;
-  double step_ms = 0;
-  double memory_mb = 0;
-};
-
-/// A line of the kind "eval".
-struct EvalMetrics {
-  int64_t step = 0;
-  std::string split;
-  double loss = 0;
-  double accuracy = 0;
-};
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// The numbers of a run, as they come: metrics.jsonl, a JSON object a line, and a TensorBoard event file, both in the
 /// folder of the run. A write that fails (a full disk) is an error naming the file.

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <string>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// A line on stderr that is written over: bar, throughput, time left. It is there from the start. Nothing is written
 /// where stderr is no terminal.

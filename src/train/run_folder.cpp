@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "graph/io/output_file.h"
+#include "io/output_file.h"
 #include "topomask/config.h"
 #include "topomask/version.h"
 

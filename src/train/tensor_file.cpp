@@ -10,8 +10,8 @@
 #include <charconv>
 #include <cstring>
 
-#include "graph/io/input_file.h"
-#include "graph/io/output_file.h"
+#include "io/input_file.h"
+#include "io/output_file.h"
 
 namespace topomask {
 namespace {
@@ -44,7 +44,7 @@ std::string frame_of(const std::string& kind) {
   return std::string("{\"") + kMetadata + "\":{\"topomask\":\"" + kind + "\",\"bytes\":\"";
 }
 
-/// zlib takes a null pointer, which an empty tensor has, as a wish to begin anew.
+/// zlib treats a null pointer, which an empty tensor has, as a request for the initial value.
 uint32_t extend_crc(uint32_t crc, std::string_view bytes) {
   if (bytes.empty()) return crc;
   return static_cast<uint32_t>(::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "graph/io/origin.h"
+#include "io/origin.h"
 #include "topomask/train/optimiser.h"
 
 namespace topomask {

@@ -1,23 +1,16 @@
 #include "walks/device.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/library.h>
 
 #include <cstring>
 
+#include "ops/walk_table/op.h"
 #include "walks/visit_products.h"
 
 namespace topomask {
 namespace {
 
 using at::Tensor;
-using Signature = std::vector<Tensor>(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&,
-                                      const std::optional<Tensor>&, const Tensor&, const Tensor&, int64_t, int64_t,
-                                      int64_t, bool, int64_t);
-using RangeSignature = std::vector<Tensor>(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&,
-                                           const std::optional<Tensor>&, const Tensor&, const Tensor&, int64_t, int64_t,
-                                           int64_t, bool, int64_t, int64_t, int64_t);
 
 Tensor as_tensor(const std::vector<uint32_t>& words) {
   const Tensor result = at::empty({static_cast<int64_t>(words.size())}, at::kInt);
@@ -43,8 +36,7 @@ DeviceWalks::DeviceWalks(const char* op, const Graph& graph, const WalkOptions& 
 }
 
 WalkTable::Arrays DeviceWalks::table() const {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("topomask::walk_table", "").typed<Signature>();
-  const std::vector<Tensor> arrays = op.call(
+  const std::vector<Tensor> arrays = ops::walk_table::table(
       offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, options_.walkers, options_.first_walker,
       static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0);
   TORCH_INTERNAL_ASSERT(arrays.size() == 8);
@@ -81,26 +73,11 @@ void DeviceWalks::add_products(WalkTable::Arrays& table) const {
 }
 
 DeviceWalks::Visits DeviceWalks::visits(int64_t first, int64_t count, int64_t skipped, int64_t walkers) const {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("topomask::walk_visits", "").typed<RangeSignature>();
-  const std::vector<Tensor> arrays = op.call(
+  const std::vector<Tensor> arrays = ops::walk_table::visits(
       offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, walkers, options_.first_walker + skipped,
       static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0, first, count);
   TORCH_INTERNAL_ASSERT(arrays.size() == 4);
   return {arrays[0], arrays[1], arrays[2], arrays[3]};
-}
-
-// On a GPU only; on the CPU there is sample_walks. The first: offsets, columns, hops, loads and counts of a table, the
-// offsets and columns of its entries, and feature_offsets. The second: DeviceWalks::Visits.
-TORCH_LIBRARY_FRAGMENT(topomask, m) {
-  m.set_python_module("topomask.fake");  // sizes depend on data: the fake kernels are there
-  m.def(
-      "walk_table(Tensor offsets, Tensor columns, Tensor factors, Tensor? threshold, Tensor? alias, Tensor halt_below, "
-      "Tensor scale, int walkers, int first_walker, int seed, bool antithetic, int ensemble) -> Tensor[]");
-  m.def(
-      "walk_visits(Tensor offsets, Tensor columns, Tensor factors, Tensor? threshold, Tensor? alias, "
-      "Tensor halt_below, Tensor scale, int walkers, int first_walker, int seed, bool antithetic, int ensemble, "
-      "int first, int count) -> Tensor[]");
 }
 
 }  // namespace topomask

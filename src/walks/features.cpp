@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include "core/checks.h"
+#include "ops/walk_features/op.h"
 #include "topomask/walks.h"
 
 namespace topomask {
@@ -14,11 +14,9 @@ at::Tensor features(const char* op, const WalkTable& table, const at::Tensor& f,
       describe(f));
   TORCH_CHECK(f.size(-1) <= table.max_hops() + 1, op, ": f must have at most max_hops + 1 = ", table.max_hops() + 1,
               " terms, got ", describe(f));
-  using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, double);
-  static const auto forward =
-      c10::Dispatcher::singleton().findSchemaOrThrow("topomask::walk_features", "").typed<Signature>();
-  const at::Tensor values = forward.call(f.dim() == 1 ? f.unsqueeze(0) : f, table.hops(), loads,
-                                         table.feature_offsets(), 1.0 / static_cast<double>(table.walkers()));
+  const at::Tensor values =
+      ops::walk_features::values(f.dim() == 1 ? f.unsqueeze(0) : f, table.hops(), loads, table.feature_offsets(),
+                                 1.0 / static_cast<double>(table.walkers()));
   return f.dim() == 1 ? values.squeeze(0) : values;
 }
 

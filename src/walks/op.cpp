@@ -2,24 +2,13 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
-#include <array>
-
 #include "topomask/walks.h"
+#include "walks/names.h"
 
 namespace topomask {
 namespace {
 
 using at::Tensor;
-
-template <class Enum, size_t kCount>
-Enum choice(const char* argument, std::string_view name, const std::array<std::string_view, kCount>& names) {
-  for (size_t k = 0; k < kCount; ++k) {
-    if (name == names[k]) return static_cast<Enum>(k);
-  }
-  std::string all;
-  for (const std::string_view& each : names) all.append(all.empty() ? "" : ", ").append(each);
-  TORCH_CHECK(false, "sample_walks: ", argument, " must be one of ", all, ", got ", name);
-}
 
 using Result = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
@@ -28,24 +17,20 @@ Result sample_walks_cpu(const Tensor& offsets, const Tensor& columns, const Tens
                         const std::optional<Tensor>& survival, int64_t exact_hops, c10::string_view coupling,
                         int64_t ensemble, c10::string_view proposal, const std::optional<Tensor>& proposal_weights,
                         bool group_products, int64_t seed, int64_t first_walker) {
-  using Names4 = std::array<std::string_view, 4>;
-  using Names3 = std::array<std::string_view, 3>;
-  const WalkOptions options{
-      .walkers = walkers,
-      .halting_probability = halting_probability,
-      .max_hops = max_hops,
-      .fixed_hops = fixed_hops,
-      .survival = survival.value_or(Tensor()),
-      .exact_hops = exact_hops,
-      .coupling = choice<Coupling>("coupling", std::string_view(coupling.data(), coupling.size()),
-                                   Names4{"independent", "antithetic", "repelling", "antithetic_repelling"}),
-      .ensemble = ensemble,
-      .proposal = choice<Proposal>("proposal", std::string_view(proposal.data(), proposal.size()),
-                                   Names3{"uniform", "weights", "given"}),
-      .proposal_weights = proposal_weights.value_or(Tensor()),
-      .group_products = group_products,
-      .seed = static_cast<uint64_t>(seed),
-      .first_walker = first_walker};
+  const auto view = [](c10::string_view text) { return std::string_view(text.data(), text.size()); };
+  const WalkOptions options{.walkers = walkers,
+                            .halting_probability = halting_probability,
+                            .max_hops = max_hops,
+                            .fixed_hops = fixed_hops,
+                            .survival = survival.value_or(Tensor()),
+                            .exact_hops = exact_hops,
+                            .coupling = kCouplingNames.parse("sample_walks", "coupling", view(coupling)),
+                            .ensemble = ensemble,
+                            .proposal = kProposalNames.parse("sample_walks", "proposal", view(proposal)),
+                            .proposal_weights = proposal_weights.value_or(Tensor()),
+                            .group_products = group_products,
+                            .seed = static_cast<uint64_t>(seed),
+                            .first_walker = first_walker};
   // Walks look at rows only: whether the graph is symmetric makes no difference to them.
   const WalkTable table = sample_walks(Graph::from_csr(offsets, columns, weights.detach(), /*directed=*/true), options);
   const auto product = [&](const Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/walk_step.h"
+
 namespace topomask {
 
 RepellingHop::RepellingHop(const WalkPlan& plan, const WalkSteps& steps) : key_(plan.key), ensemble_(plan.group) {
@@ -19,12 +21,11 @@ void RepellingHop::leave(int64_t row, int64_t degree, uint32_t start, int64_t ho
     const int64_t members = std::min(degree, end - block);
     PhiloxWords words{};
     for (int64_t j = 0; j < members; ++j) {
-      if (j % 4 == 0) {
-        words =
-            philox({start, by_node_[block].number, static_cast<uint32_t>(hop), static_cast<uint32_t>(1 + j / 4)}, key_);
+      const auto draw = static_cast<uint32_t>(j);
+      if (draw % 4 == 0) {
+        words = repelling_words(start, by_node_[block].number, static_cast<uint32_t>(hop), draw, key_);
       }
-      const uint32_t word = j % 4 == 0 ? words.a : j % 4 == 1 ? words.b : j % 4 == 2 ? words.c : words.d;
-      swapped_[j] = static_cast<uint32_t>(j) + random_below(word, static_cast<uint32_t>(degree - j));
+      swapped_[j] = draw + random_below(repelling_word(words, draw), static_cast<uint32_t>(degree - j));
       std::swap(neighbour_[j], neighbour_[swapped_[j]]);
       entry_[by_node_[block + j].place] = row + neighbour_[j];
     }
@@ -66,11 +67,11 @@ int64_t RepellingHop::operator()(const WalkHopArgs<T>& args, int64_t hop, int64_
   for (int64_t k = 0; k < args.count; ++k) {
     if (entry_[k] < 0) continue;
     const uint32_t j = args.survivor[k], node = from.position[j];
-    const T degree = static_cast<T>(args.offsets[node + 1] - args.offsets[node]);
+    const auto degree = static_cast<uint32_t>(args.offsets[node + 1] - args.offsets[node]);
     to.start[arrived] = from.start[j];
     to.number[arrived] = from.number[j];
     to.position[arrived] = static_cast<uint32_t>(args.columns[entry_[k]]);
-    to.load[arrived] = from.load[j] * (args.factors[entry_[k]] * (args.scale * degree));
+    to.load[arrived] = step_load(from.load[j], args.factors[entry_[k]], args.scale, degree, true);
     args.to_origin[arrived] = args.origin[j];
     ++arrived;
   }

@@ -12,7 +12,7 @@
 namespace topomask {
 namespace {
 
-constexpr int64_t kRows = 4096;
+constexpr int64_t kResampledRows = 4096;
 
 /// Which rows of two graphs differ: columns, and what stands beside them (weights, proposals).
 std::vector<uint8_t> changed_rows(const Graph& before, const Graph& after, const std::vector<at::Tensor>& values_before,
@@ -20,7 +20,7 @@ std::vector<uint8_t> changed_rows(const Graph& before, const Graph& after, const
   const int64_t* from = before.offsets().const_data_ptr<int64_t>();
   const int64_t* to = after.offsets().const_data_ptr<int64_t>();
   std::vector<uint8_t> changed(static_cast<size_t>(before.num_nodes()));
-  at::parallel_for(0, before.num_nodes(), kRows, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, before.num_nodes(), kResampledRows, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t degree = from[i + 1] - from[i];
       bool differs = to[i + 1] - to[i] != degree;
@@ -39,14 +39,14 @@ std::vector<uint8_t> changed_rows(const Graph& before, const Graph& after, const
 std::vector<uint32_t> rows_that_visit(const WalkTable& table, const std::vector<uint8_t>& marked) {
   const int64_t* offsets = table.pattern()->offsets().const_data_ptr<int64_t>();
   const int32_t* columns = table.pattern()->columns().const_data_ptr<int32_t>();
-  std::vector<uint8_t> visits(static_cast<size_t>(table.nodes()));
-  at::parallel_for(0, table.nodes(), kRows, [&](int64_t begin, int64_t end) {
+  std::vector<uint8_t> visits(static_cast<size_t>(table.num_nodes()));
+  at::parallel_for(0, table.num_nodes(), kResampledRows, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       visits[i] = std::any_of(columns + offsets[i], columns + offsets[i + 1], [&](int32_t j) { return marked[j]; });
     }
   });
   std::vector<uint32_t> rows;
-  for (int64_t i = 0; i < table.nodes(); ++i) {
+  for (int64_t i = 0; i < table.num_nodes(); ++i) {
     if (visits[i]) rows.push_back(static_cast<uint32_t>(i));
   }
   return rows;
@@ -75,7 +75,7 @@ class RowSplice {
     const auto* old_data = static_cast<const char*>(kept.const_data_ptr());
     const auto* new_data = static_cast<const char*>(fresh.const_data_ptr());
     auto* out = static_cast<char*>(result.mutable_data_ptr());
-    at::parallel_for(0, static_cast<int64_t>(source_.size()), kRows, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, static_cast<int64_t>(source_.size()), kResampledRows, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         if (length(i) == 0) continue;
         const char* from = source_[i] < 0 ? old_data + at(kept_, i) * size : new_data + at(fresh_, source_[i]) * size;
@@ -118,9 +118,9 @@ void check_sampled_on(const char* op, const char* argument, const WalkTable& tab
               ": table must have loads that do not require grad, got loads that do: what is made of them here has no "
               "gradient; sample on a graph whose weights are detached");
   TORCH_CHECK(table.sampled(), op, ": table must come from sample_walks, not from walks that were brought");
-  TORCH_CHECK(graph.num_nodes() == table.nodes() && graph.weights().scalar_type() == table.dtype(), op, ": ", argument,
-              " must have ", table.nodes(), " nodes and ", table.dtype(), " weights as the table has, got ",
-              graph.num_nodes(), " and ", graph.weights().scalar_type());
+  TORCH_CHECK(graph.num_nodes() == table.num_nodes() && graph.weights().scalar_type() == table.dtype(), op, ": ",
+              argument, " must have ", table.num_nodes(), " nodes and ", table.dtype(),
+              " weights as the table has, got ", graph.num_nodes(), " and ", graph.weights().scalar_type());
 }
 
 ResampledWalks resample_walks(const WalkTable& table, const Graph& before, const Graph& after,

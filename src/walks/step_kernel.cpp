@@ -1,6 +1,7 @@
 #include "walks/step_kernel.h"
 
 #include "core/simd.h"
+#include "core/walk_step.h"
 
 namespace topomask {
 namespace {
@@ -18,19 +19,19 @@ TOPOMASK_INLINE void walk_words_body(const WalkWordsArgs<typename S::Scalar>& ar
   const uint32_t pair = args.pair;
 #pragma GCC ivdep
   for (int64_t j = begin; j < end; ++j) {
-    const PhiloxWords words = philox({start[j], number[j], pair, 0}, key);
-    halting0[j] = words.a;
-    direction0[j] = words.b;
-    halting1[j] = words.c;
-    direction1[j] = words.d;
+    const PhiloxWords words = walk_words_of(start[j], number[j], pair, key);
+    halting0[j] = halting_word(words, 0);
+    direction0[j] = direction_word(words, 0);
+    halting1[j] = halting_word(words, 1);
+    direction1[j] = direction_word(words, 1);
   }
   if (!args.antithetic) return;
 #pragma GCC ivdep
   for (int64_t j = begin; j < end; ++j) {
-    const PhiloxWords words = philox({start[j], number[j] & ~1u, pair, 0}, key);
-    const uint32_t half = number[j] << 31;  // ½ for the odd one
-    halting0[j] = words.a + half;
-    halting1[j] = words.c + half;
+    const PhiloxWords words = walk_words_of(start[j], even_of_couple(number[j]), pair, key);
+    const uint32_t half = half_for_odd(number[j]);
+    halting0[j] = halting_word(words, 0) + half;
+    halting1[j] = halting_word(words, 1) + half;
   }
 }
 
@@ -43,18 +44,12 @@ int64_t hop(const WalkHopArgs<T>& args) {
     const int64_t row = args.offsets[node];
     const auto degree = static_cast<uint32_t>(args.offsets[node + 1] - row);
     if (degree == 0) continue;
-    const uint64_t product = static_cast<uint64_t>(args.direction[origin]) * degree;
-    int64_t entry = row + static_cast<int64_t>(product >> 32);
-    T scale = args.scale;
-    if constexpr (kUniform) {
-      scale *= static_cast<T>(degree);
-    } else {
-      entry = static_cast<uint32_t>(product) < args.threshold[entry] ? entry : row + args.alias[entry];
-    }
+    const int64_t entry =
+        step_entry(row, degree, args.direction[origin], kUniform ? nullptr : args.threshold, args.alias);
     to.start[arrived] = from.start[j];
     to.number[arrived] = from.number[j];
     to.position[arrived] = static_cast<uint32_t>(args.columns[entry]);
-    to.load[arrived] = from.load[j] * (args.factors[entry] * scale);
+    to.load[arrived] = step_load(from.load[j], args.factors[entry], args.scale, degree, kUniform);
     args.to_origin[arrived] = origin;
     ++arrived;
   }

@@ -10,7 +10,7 @@
 namespace topomask {
 namespace {
 
-constexpr int64_t kRows = 4096;
+constexpr int64_t kTableRows = 4096;
 
 /// The entries of Φ̂, runs of one column in the rows of a table: their pattern and where their triples begin.
 void find_entries(WalkTable::Arrays& arrays, int64_t nodes) {
@@ -21,7 +21,7 @@ void find_entries(WalkTable::Arrays& arrays, int64_t nodes) {
   int64_t* offset = offsets.mutable_data_ptr<int64_t>();
   const auto begins = [&](int64_t row, int64_t q) { return q == from[row] || column[q] != column[q - 1]; };
   offset[0] = 0;
-  at::parallel_for(0, rows, kRows, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, rows, kTableRows, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       offset[i + 1] = 0;
       for (int64_t q = from[i]; q < from[i + 1]; ++q) offset[i + 1] += begins(i, q);
@@ -33,7 +33,7 @@ void find_entries(WalkTable::Arrays& arrays, int64_t nodes) {
   int32_t* entry_column = columns.mutable_data_ptr<int32_t>();
   int64_t* first = arrays.feature_offsets.mutable_data_ptr<int64_t>();
   first[offset[rows]] = from[rows];
-  at::parallel_for(0, rows, kRows, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, rows, kTableRows, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t entry = offset[i];
       for (int64_t q = from[i]; q < from[i + 1]; ++q) {
@@ -50,7 +50,7 @@ void find_entries(WalkTable::Arrays& arrays, int64_t nodes) {
 
 WalkTable::WalkTable(Arrays arrays, WalkOptions options, int64_t max_hops, bool sampled)
     : arrays_(std::move(arrays)), options_(std::move(options)), max_hops_(max_hops), sampled_(sampled) {
-  if (!arrays_.pattern) find_entries(arrays_, nodes());
+  if (!arrays_.pattern) find_entries(arrays_, num_nodes());
 }
 
 WalkTable WalkTable::to(const at::TensorOptions& target) const {

@@ -8,8 +8,8 @@
 #include "core/checks.h"
 #include "core/move.h"
 #include "core/recycled.h"
-#include "graph/io/input_file.h"
-#include "graph/io/output_file.h"
+#include "io/input_file.h"
+#include "io/output_file.h"
 #include "walks/check_arrays.h"
 #include "walks/plan.h"
 
@@ -70,7 +70,7 @@ Header header_of(const WalkTable& table) {
                 .seed = options.seed,
                 .halting_probability = options.halting_probability,
                 .table_max_hops = table.max_hops(),
-                .nodes = table.nodes(),
+                .nodes = table.num_nodes(),
                 .triples = table.columns().size(0),
                 .products = size(table.product_values()),
                 .survival = size(options.survival),

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace topomask {
+#include "core/internal_api.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// Group products as WalkTable has them, on any device: of `rows` rows of `walkers` walks each.
 struct VisitProducts {

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "topomask/data/options.h"
+#include "topomask/export.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 struct ImageBatch {
   at::Tensor images;  ///< uint8 [B, C, H, W]

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace topomask {
+#include "topomask/export.h"
+
+namespace TOPOMASK_API topomask {
 
 /// A JPEG or PNG file, told by its content: uint8 [3, H, W] (grey becomes colour, transparency white). Files that
 /// promise more than 2²⁸ pixels are refused before memory is taken; a file that is cut short or damaged is an error.

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "topomask/data/dataset.h"
+#include "topomask/export.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 struct LoaderOptions {
   int64_t batch_size = 128;  ///< from 1 to 2³²

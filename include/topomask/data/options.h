@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace topomask {
+#include "topomask/export.h"
+
+namespace TOPOMASK_API topomask {
 
 /// Where images come from, and how they are varied while training.
 struct DataOptions {

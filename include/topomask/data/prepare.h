@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "topomask/data/dataset.h"
+#include "topomask/export.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 struct AugmentOptions {
   std::vector<double> mean;                ///< one for each channel, of values in [0, 1]

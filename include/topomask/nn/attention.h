@@ -8,10 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/feature_map.h"
 #include "topomask/mask.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 // Shapes: B images, H heads, T tokens (the nodes of a graph after any global ones), d dimensions of a head.
 

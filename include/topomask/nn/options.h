@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace topomask {
+#include "topomask/export.h"
+
+namespace TOPOMASK_API topomask {
 
 /// A vision transformer (Dosovitskiy et al. 2021) whose attention is one of variant_names(). The defaults of the mask
 /// are those of Reid et al. 2024, Table 2.
@@ -55,7 +57,7 @@ template <class Visitor>
 void visit(Visitor& v, ViTOptions& o) {
   v("image_size", o.image_size, "side of the images in pixels; 0: as the data has them");
   v("channels", o.channels, "channels of the images; 0: as the data has them");
-  v("classes", o.classes, "classes to tell apart; 0: as the data has them");
+  v("classes", o.classes, "number of classes; 0: as the data has them");
   v("patch_size", o.patch_size, "side of a patch in pixels; a token is a patch");
   v("width", o.width, "features of a token");
   v("depth", o.depth, "transformer blocks");
@@ -71,7 +73,7 @@ void visit(Visitor& v, ViTOptions& o) {
   v("walkers", o.walkers, "random walks from each token (grf, ad_hoc, softmax_grf)");
   v("halting_probability", o.halting_probability, "a walk halts before each hop with this probability");
   v("hops", o.hops, "longest walk, highest power of the exact series");
-  v("sampler", o.sampler, "walkers: iid, antithetic, repelling, antithetic_repelling");
+  v("sampler", o.sampler, "walkers: independent, antithetic, repelling, antithetic_repelling");
   v("per_layer_walks", o.per_layer_walks, "every layer has walks of its own; otherwise all share one set");
   v("per_head_walks", o.per_head_walks, "every head has walks of its own; otherwise heads share them");
   v("edge_scale", o.edge_scale, "s of the edge weights s/sqrt(d_i d_j) of the grid");

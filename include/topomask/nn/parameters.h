@@ -4,7 +4,9 @@
 
 #include <string>
 
-namespace topomask {
+#include "topomask/export.h"
+
+namespace TOPOMASK_API topomask {
 
 /// How a model's parameter is treated in training.
 enum class ParameterKind {

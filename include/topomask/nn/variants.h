@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/graph.h"
 #include "topomask/nn/attention.h"
 #include "topomask/nn/options.h"
+#include "topomask/nn/walk_pool.h"
 
-namespace topomask {
-
-class WalkPool;
+namespace TOPOMASK_API topomask {
 
 /// What an attention variant of one layer is made from.
 struct VariantSetting {
@@ -24,7 +24,7 @@ struct VariantSetting {
   at::Generator generator;          ///< of initial values
   std::shared_ptr<WalkPool> walks;  ///< of all layers
 
-  int64_t nodes() const { return options.grid() * options.grid(); }
+  int64_t num_nodes() const { return options.grid() * options.grid(); }
   int64_t global_tokens() const { return options.cls_token ? 1 : 0; }
   Graph graph() const;              ///< the grid of patches, W_ij = edge_scale/√(d_i d_j)
   FeatureMap features() const;      ///< options.features by name

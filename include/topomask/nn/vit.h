@@ -9,11 +9,12 @@
 #include <memory>
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/mask.h"
 #include "topomask/nn/attention.h"
 #include "topomask/nn/options.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// A pre-norm transformer block: x + attention(norm(x)), then x + perceptron(norm(x)), with dropout after each layer.
 class TransformerBlock final : public torch::nn::Module {

@@ -5,10 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "topomask/export.h"
 #include "topomask/nn/vit.h"
 #include "topomask/train/optimiser.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// A run after `step` steps, whole: with the configuration it says all that decides how the run goes on, since the
 /// order of the data, augmentation and dropout are functions of (seed, step).

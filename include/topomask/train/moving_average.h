@@ -4,9 +4,10 @@
 
 #include <vector>
 
+#include "topomask/export.h"
 #include "topomask/train/optimiser.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// An exponential moving average of a model's parameters: a ← d·a + (1 − d)·θ after every step, d = min(decay,
 /// (1 + t)/(10 + t)) so that the first steps do not weigh for long. A decay of 0 keeps nothing.

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "topomask/train/options.h"
+#include "topomask/export.h"
+#include "topomask/run_config.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 using NamedTensors = std::map<std::string, at::Tensor>;
 

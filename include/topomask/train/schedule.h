@@ -2,9 +2,10 @@
 
 #include <cstdint>
 
-#include "topomask/train/options.h"
+#include "topomask/export.h"
+#include "topomask/run_config.h"
 
-namespace topomask {
+namespace TOPOMASK_API topomask {
 
 /// The learning rate of step 0 … steps−1 of a run: linear from learning_rate/warmup_steps up to learning_rate, which
 /// holds for constant_steps, then half a cosine down to final_learning_rate at the last step.

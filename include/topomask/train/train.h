@@ -9,13 +9,12 @@
 
 #include "topomask/data/dataset.h"
 #include "topomask/data/prepare.h"
+#include "topomask/export.h"
 #include "topomask/nn/vit.h"
-#include "topomask/train/options.h"
+#include "topomask/run_config.h"
+#include "topomask/train/metrics.h"
 
-namespace topomask {
-
-struct TrainMetrics;
-struct EvalMetrics;
+namespace TOPOMASK_API topomask {
 
 /// What a caller may want to hear and say while training.
 struct TrainHooks {

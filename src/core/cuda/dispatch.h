@@ -29,6 +29,16 @@ void dispatch(at::ScalarType dtype, const F& f) {
   }
 }
 
+/// f(T{}) for float or double.
+template <class F>
+void with_real(at::ScalarType dtype, const F& f) {
+  if (dtype == at::kFloat) {
+    f(float{});
+  } else {
+    f(double{});
+  }
+}
+
 /// The elements as CUDA's type of the same bits.
 template <class T>
 T* data(const at::Tensor& tensor) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/io/origin.h"
+#include "io/origin.h"
 #include "topomask/graph_io.h"
 
 namespace topomask::io {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "graph/io/edge_list.h"
-#include "graph/io/output_file.h"
 #include "graph/io/symmetric_pairs.h"
-#include "graph/io/text_reader.h"
+#include "io/output_file.h"
+#include "io/text_reader.h"
 #include "topomask/graph_io.h"
 
 namespace topomask {

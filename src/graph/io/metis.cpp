@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/io/edge_list.h"
-#include "graph/io/output_file.h"
-#include "graph/io/text_reader.h"
+#include "io/output_file.h"
+#include "io/text_reader.h"
 #include "topomask/graph_io.h"
 
 namespace topomask {
@@ -15,7 +15,7 @@ namespace {
 
 using io::TextReader;
 
-struct Header {
+struct MetisHeader {
   int64_t line = 0;
   int64_t nodes = 0;
   int64_t edges = 0;
@@ -34,7 +34,7 @@ struct Rows {
 };
 
 // fmt is read as three binary digits: node sizes, node weights, edge weights.
-void read_format(TextReader& reader, Header& header) {
+void read_format(TextReader& reader, MetisHeader& header) {
   if (reader.peek() != TextReader::Next::token) return;
   std::string format(reader.token("a format"));
   if (format.size() > 3 || format.find_first_not_of("01") != std::string::npos) {
@@ -53,8 +53,8 @@ void read_format(TextReader& reader, Header& header) {
   header.skipped = constraints + (node_sizes ? 1 : 0);
 }
 
-Header read_header(TextReader& reader, const ReadLimits& limits) {
-  Header header;
+MetisHeader read_metis_header(TextReader& reader, const ReadLimits& limits) {
+  MetisHeader header;
   if (reader.peek_content('%') != TextReader::Next::token) reader.fail_expected("a header `N E [fmt [ncon]]`");
   header.line = reader.line();
   header.nodes = reader.integer("a number of nodes");
@@ -73,7 +73,7 @@ Header read_header(TextReader& reader, const ReadLimits& limits) {
   return header;
 }
 
-void read_row(TextReader& reader, const Header& header, int64_t node, Rows& rows) {
+void read_row(TextReader& reader, const MetisHeader& header, int64_t node, Rows& rows) {
   for (int64_t i = 0; i < header.skipped; ++i) reader.integer("a node weight or size");
   while (reader.peek() == TextReader::Next::token) {
     const int64_t neighbour = reader.integer("a neighbour");
@@ -92,7 +92,7 @@ void read_row(TextReader& reader, const Header& header, int64_t node, Rows& rows
   }
 }
 
-Rows read_rows(TextReader& reader, const Header& header) {
+Rows read_rows(TextReader& reader, const MetisHeader& header) {
   Rows rows;
   for (int64_t node = 0; node < header.nodes; ++node) {
     while (reader.peek() == TextReader::Next::token && reader.at_character('%')) reader.skip_line();
@@ -162,7 +162,7 @@ void check_both_ends(const io::Origin& origin, const Rows& rows) {
 Graph read_metis(const std::string& path, const ReadOptions& options) {
   io::check_options({"read_metis", path}, options);
   TextReader reader({"read_metis", path});
-  const Header header = read_header(reader, options.limits);
+  const MetisHeader header = read_metis_header(reader, options.limits);
   Rows rows = read_rows(reader, header);
   sort_rows(rows);
   check_both_ends(reader.origin(), rows);

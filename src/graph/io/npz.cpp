@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/io/edge_list.h"
-#include "graph/io/npy.h"
+#include "io/npy.h"
 #include "topomask/graph_io.h"
 
 namespace topomask {

@@ -2,7 +2,7 @@
 #include <cctype>
 #include <string>
 
-#include "graph/io/origin.h"
+#include "io/origin.h"
 #include "topomask/graph_io.h"
 
 namespace topomask {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "graph/io/edge_list.h"
-#include "graph/io/output_file.h"
-#include "graph/io/text_reader.h"
+#include "io/output_file.h"
+#include "io/text_reader.h"
 #include "topomask/graph_io.h"
 
 namespace topomask {

@@ -4,9 +4,10 @@
 
 #include <vector>
 
+#include "core/internal_api.h"
 #include "masks/diffusion/generator.h"
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// e^{−z} I_k(z) for k = 0, 1, … until they are below 1e-20: modified Bessel functions, scaled. They sum to 1 with
 /// every k > 0 counted twice. z ≥ 0.

@@ -5,7 +5,7 @@
 
 #include "masks/diffusion/chebyshev.h"
 #include "sparse/identity.h"
-#include "sparse/ops.h"
+#include "sparse/sddmm.h"
 
 namespace topomask {
 

@@ -14,7 +14,7 @@
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "diffusion_mask";
+constexpr const char* kDiffusionOp = "diffusion_mask";
 
 /// T and the bounds of its spectrum.
 struct BoundedGenerator {
@@ -26,7 +26,7 @@ struct BoundedGenerator {
 class Structure {
  public:
   Structure(Graph graph, const DiffusionOptions& options) : graph_(std::move(graph)), options_(options) {
-    TORCH_CHECK(!graph_.directed(), kOp, ": graph must be undirected, got a directed one");
+    TORCH_CHECK(!graph_.directed(), kDiffusionOp, ": graph must be undirected, got a directed one");
     if (!learns_weights()) constant_ = generator();
   }
 
@@ -51,7 +51,7 @@ class Structure {
 
  private:
   BoundedGenerator generator() const {
-    BoundedGenerator made{generator_matrix(kOp, graph_, options_.generator), {}};
+    BoundedGenerator made{generator_matrix(kDiffusionOp, graph_, options_.generator), {}};
     made.spectrum = spectrum_bounds(made.matrix, options_.generator);
     return made;
   }
@@ -60,7 +60,7 @@ class Structure {
   void check_symmetric() const {
     const at::Tensor plain = weights().detach();
     TORCH_CHECK(
-        at::equal(plain, plain.index_select(0, graph_.pattern()->transposed().index)), kOp,
+        at::equal(plain, plain.index_select(0, graph_.pattern()->transposed().index)), kDiffusionOp,
         ": weights of an undirected graph must stay symmetric, got a change that is not; give both entries of an "
         "edge one parameter, as in graph.with_weights(w.index_select(0, edge_of_entry))");
   }
@@ -120,7 +120,7 @@ class DiffusionMask final : public Mask {
 
   std::vector<std::vector<double>> series(const BoundedGenerator& t) const {
     std::vector<std::vector<double>> result;
-    for (double lambda : lambda_values(kOp, lambda_)) {
+    for (double lambda : lambda_values(kDiffusionOp, lambda_)) {
       result.push_back(chebyshev_coefficients(lambda, t.spectrum, options().tolerance));
     }
     return result;
@@ -135,14 +135,14 @@ class DiffusionMask final : public Mask {
   at::Tensor product(const BoundedGenerator& t, const at::Tensor& x) const {
     if (options().method == DiffusionMethod::lanczos) {
       // As many steps as the degree give at least the accuracy of the polynomial; some more make up for rounding.
-      return lanczos_exponential(t.matrix, lambda_values(kOp, lambda_), options().tolerance, degree(t) + 8, x);
+      return lanczos_exponential(t.matrix, lambda_values(kDiffusionOp, lambda_), options().tolerance, degree(t) + 8, x);
     }
     return chebyshev_product(t.matrix, t.spectrum, series(t), x);
   }
 
   /// Through the polynomial to T, whichever method makes the product, and from there to the weights.
   at::Tensor weight_gradient(const BoundedGenerator& t, const at::Tensor& x, const at::Tensor& grad) const {
-    const std::vector<double> lambda = lambda_values(kOp, lambda_);
+    const std::vector<double> lambda = lambda_values(kDiffusionOp, lambda_);
     const double longest = *std::max_element(lambda.begin(), lambda.end());
     Spectrum spectrum = t.spectrum;
     // A T that is a multiple of I has a derivative too; any interval around its spectrum serves.
@@ -157,7 +157,7 @@ class DiffusionMask final : public Mask {
     const GeneratorGradient gradient = chebyshev_gradient(t.matrix, spectrum, series, x, grad);
     const auto generator = [this](const std::vector<at::Tensor>& weights) {
       const PatternPtr& pattern = structure_->graph().pattern();
-      const GeneratorMatrix made = generator_matrix(kOp, pattern, weights[0], options().generator);
+      const GeneratorMatrix made = generator_matrix(kDiffusionOp, pattern, weights[0], options().generator);
       return std::vector<at::Tensor>{made.edges.values, made.diagonal};
     };
     return pull_back({structure_->weights()}, {gradient.edges, gradient.diagonal}, generator)[0];
@@ -170,12 +170,12 @@ class DiffusionMask final : public Mask {
 }  // namespace
 
 MaskPtr diffusion_mask(const Graph& graph, const at::Tensor& lambda, const DiffusionOptions& options) {
-  check_lambda(kOp, lambda);
-  TORCH_CHECK(lambda.scalar_type() == graph.weights().scalar_type(), kOp, ": lambda must be ",
+  check_lambda(kDiffusionOp, lambda);
+  TORCH_CHECK(lambda.scalar_type() == graph.weights().scalar_type(), kDiffusionOp, ": lambda must be ",
               graph.weights().scalar_type(), " as the graph's weights are, got ", describe(lambda));
-  TORCH_CHECK(lambda.device() == graph.device(), kOp, ": lambda must be on ", graph.device(), " as the graph is, got ",
-              describe(lambda));
-  TORCH_CHECK(options.tolerance > 0 && options.tolerance < 1, kOp, ": tolerance must be in (0, 1), got ",
+  TORCH_CHECK(lambda.device() == graph.device(), kDiffusionOp, ": lambda must be on ", graph.device(),
+              " as the graph is, got ", describe(lambda));
+  TORCH_CHECK(options.tolerance > 0 && options.tolerance < 1, kDiffusionOp, ": tolerance must be in (0, 1), got ",
               options.tolerance);
   auto mask = std::make_shared<DiffusionMask>(std::make_shared<const Structure>(graph, options), lambda);
   mask->degree();  // a λ too large is refused here

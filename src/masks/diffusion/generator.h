@@ -4,9 +4,10 @@
 
 #include <vector>
 
+#include "core/internal_api.h"
 #include "topomask/diffusion.h"
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// T = edges + diag(diagonal), symmetric.
 struct GeneratorMatrix {

@@ -13,7 +13,7 @@
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "hypercube_diffusion_mask";
+constexpr const char* kHypercubeOp = "hypercube_diffusion_mask";
 
 class HypercubeDiffusionMask final : public Mask {
  public:
@@ -77,7 +77,7 @@ class HypercubeDiffusionMask final : public Mask {
 
   template <class T>
   void run(const at::Tensor& x, const at::Tensor& y) const {
-    const std::vector<double> lambda = lambda_values(kOp, lambda_);
+    const std::vector<double> lambda = lambda_values(kHypercubeOp, lambda_);
     for_column_strips<T>(x, y, 0, [&](const ColumnStrip<T>& strip) {
       const double time = lambda[strip.slice % heads()], decay = std::exp(-2 * time);
       ButterflyArgs<T> args{strip.y, strip.width, 0, static_cast<T>((1 + decay) / 2),
@@ -97,8 +97,8 @@ class HypercubeDiffusionMask final : public Mask {
 }  // namespace
 
 MaskPtr hypercube_diffusion_mask(int64_t dimensions, const at::Tensor& lambda) {
-  TORCH_CHECK(dimensions >= 0 && dimensions <= 30, kOp, ": dimensions must be in [0, 30], got ", dimensions);
-  check_lambda(kOp, lambda);
+  TORCH_CHECK(dimensions >= 0 && dimensions <= 30, kHypercubeOp, ": dimensions must be in [0, 30], got ", dimensions);
+  check_lambda(kHypercubeOp, lambda);
   return std::make_shared<HypercubeDiffusionMask>(dimensions, lambda);
 }
 

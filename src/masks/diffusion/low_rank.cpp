@@ -12,7 +12,7 @@
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "low_rank_diffusion_mask";
+constexpr const char* kLowRankOp = "low_rank_diffusion_mask";
 
 /// λφ₁(λVᵀU) for λ [H]: [H, r, r]. The exponential of [[Z, I], [0, 0]] is [[e^Z, φ₁(Z)], [0, I]], also where Z is
 /// singular. Differentiable.
@@ -77,7 +77,7 @@ class LowRankDiffusionMask final : public Mask {
 
  private:
   at::Tensor core() const {
-    if (lambda_.is_cpu()) lambda_values(kOp, lambda_);  // a GPU would be waited for
+    if (lambda_.is_cpu()) lambda_values(kLowRankOp, lambda_);  // a GPU would be waited for
     return core_of(u_.detach(), v_.detach(), lambda_.detach());
   }
 
@@ -92,9 +92,9 @@ class LowRankDiffusionMask final : public Mask {
 };
 
 void check_factor(const char* name, const at::Tensor& factor) {
-  TORCH_CHECK(factor.defined() && factor.dim() == 2 && is_real(factor.scalar_type()), kOp, ": ", name,
+  TORCH_CHECK(factor.defined() && factor.dim() == 2 && is_real(factor.scalar_type()), kLowRankOp, ": ", name,
               " must be Float or Double [N, r], got ", describe(factor));
-  check_finite(kOp, name, factor);
+  check_finite(kLowRankOp, name, factor);
 }
 
 }  // namespace
@@ -102,10 +102,10 @@ void check_factor(const char* name, const at::Tensor& factor) {
 MaskPtr low_rank_diffusion_mask(const at::Tensor& u, const at::Tensor& v, const at::Tensor& lambda) {
   check_factor("u", u);
   check_factor("v", v);
-  check_lambda(kOp, lambda);
-  TORCH_CHECK(v.sizes() == u.sizes() && v.scalar_type() == u.scalar_type() && v.device() == u.device(), kOp,
+  check_lambda(kLowRankOp, lambda);
+  TORCH_CHECK(v.sizes() == u.sizes() && v.scalar_type() == u.scalar_type() && v.device() == u.device(), kLowRankOp,
               ": v must be like u, ", describe(u), ", got ", describe(v));
-  TORCH_CHECK(lambda.scalar_type() == u.scalar_type() && lambda.device() == u.device(), kOp, ": lambda must be ",
+  TORCH_CHECK(lambda.scalar_type() == u.scalar_type() && lambda.device() == u.device(), kLowRankOp, ": lambda must be ",
               u.scalar_type(), " as u is, on ", u.device(), ", got ", describe(lambda));
   return std::make_shared<LowRankDiffusionMask>(u, v, lambda);
 }

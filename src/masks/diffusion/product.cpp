@@ -14,7 +14,7 @@
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "product_diffusion_mask";
+constexpr const char* kProductOp = "product_diffusion_mask";
 
 /// T of one factor graph, and its eigenvalues and eigenvectors: T = Q diag(θ) Qᵀ. Float64.
 struct GraphFactor {
@@ -62,7 +62,7 @@ class ProductDiffusionMask final : public Mask {
 
   at::Tensor apply(const at::Tensor& x) const override {
     const PlainOps plain;
-    lambda_values(kOp, lambda_);
+    lambda_values(kProductOp, lambda_);
     const at::Tensor lambda = lambda_.detach().reshape(-1).to(at::kDouble);
     at::Tensor y = x;
     for (size_t axis = 0; axis < factors_.size(); ++axis) {
@@ -113,21 +113,21 @@ class ProductDiffusionMask final : public Mask {
 }  // namespace
 
 MaskPtr product_diffusion_mask(const std::vector<Graph>& factors, const at::Tensor& lambda, Generator generator) {
-  check_lambda(kOp, lambda);
-  TORCH_CHECK(generator != Generator::normalised_laplacian, kOp,
+  check_lambda(kProductOp, lambda);
+  TORCH_CHECK(generator != Generator::normalised_laplacian, kProductOp,
               ": generator must be adjacency or laplacian, got normalised_laplacian, which is no sum over the factors");
-  TORCH_CHECK(!factors.empty(), kOp, ": factors must be at least one graph, got none");
+  TORCH_CHECK(!factors.empty(), kProductOp, ": factors must be at least one graph, got none");
   std::vector<GraphFactor> decomposed;
   int64_t nodes = 1;
   for (const Graph& graph : factors) {
     check_constant_weights(
-        kOp, "factors", graph,
+        kProductOp, "factors", graph,
         "the eigenvectors are constants, and diffusion_mask of the cartesian_product differentiates");
     const int64_t n = graph.num_nodes();
-    TORCH_CHECK(n == 0 || nodes <= std::numeric_limits<int32_t>::max() / n, kOp,
+    TORCH_CHECK(n == 0 || nodes <= std::numeric_limits<int32_t>::max() / n, kProductOp,
                 ": the product must have at most 2^31-1 nodes, got ", nodes, " times ", n);
     nodes *= n;
-    const GeneratorMatrix matrix = generator_matrix(kOp, graph.to(at::kDouble), generator);
+    const GeneratorMatrix matrix = generator_matrix(kProductOp, graph.to(at::kDouble), generator);
     const at::Tensor dense = matrix.edges.dense() + matrix.diagonal.diag();
     const OneLibraryThread alone;
     auto [values, vectors] = at::linalg_eigh(dense);

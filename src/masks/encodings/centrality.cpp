@@ -6,13 +6,13 @@
 #include "graph/weights.h"
 #include "masks/encodings/factor_mask.h"
 #include "masks/encodings/parameter.h"
-#include "masks/encodings/table.h"
+#include "ops/table_lookup/op.h"
 #include "topomask/encodings.h"
 
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "centrality_mask";
+constexpr const char* kCentralityOp = "centrality_mask";
 
 class CentralityMask final : public FactorMask {
  public:
@@ -33,7 +33,7 @@ class CentralityMask final : public FactorMask {
   /// sin(a_i + a_j) = (sin a_i, cos a_i)·(cos a_j, sin a_j).
   Sides sides(const std::vector<at::Tensor>& parameters) const override {
     const at::Tensor z = options_.logits ? parameters[0].sigmoid() : parameters[0];
-    const at::Tensor angle = table_lookup(z * (std::numbers::pi / 4), degrees_);
+    const at::Tensor angle = ops::table_lookup::lookup(z * (std::numbers::pi / 4), degrees_);
     const at::Tensor sine = angle.sin(), cosine = angle.cos();
     return {at::stack({sine, cosine}, -1), at::stack({cosine, sine}, -1)};
   }
@@ -47,11 +47,11 @@ class CentralityMask final : public FactorMask {
 }  // namespace
 
 MaskPtr centrality_mask(const Graph& graph, const at::Tensor& z, const CentralityOptions& options) {
-  check_constant_weights(kOp, "graph", graph, "degrees count neighbours");
-  check_rows(kOp, "z", z, 1);
+  check_constant_weights(kCentralityOp, "graph", graph, "degrees count neighbours");
+  check_rows(kCentralityOp, "z", z, 1);
   if (!options.logits && z.is_cpu()) {
     const double low = z.min().item<double>(), high = z.max().item<double>();
-    TORCH_CHECK(low >= 0 && high <= 1, kOp, ": z must be in [0, 1], or logits, got ", low < 0 ? low : high);
+    TORCH_CHECK(low >= 0 && high <= 1, kCentralityOp, ": z must be in [0, 1], or logits, got ", low < 0 ? low : high);
   }
   return std::make_shared<CentralityMask>(graph.degrees().clamp_max(z.size(-1) - 1).to(z.device(), at::kShort), z,
                                           options);

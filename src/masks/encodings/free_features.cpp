@@ -8,7 +8,7 @@
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "free_features_mask";
+constexpr const char* kFreeFeaturesOp = "free_features_mask";
 
 class FreeFeaturesMask final : public FactorMask {
  public:
@@ -38,14 +38,14 @@ class FreeFeaturesMask final : public FactorMask {
 MaskPtr free_features_mask(const at::Tensor& left, const at::Tensor& right) {
   TORCH_CHECK(left.defined() && (left.dim() == 2 || left.dim() == 3) && is_real(left.scalar_type()) &&
                   (left.dim() == 2 || left.size(0) >= 1),
-              kOp, ": left must be Float or Double, [N, r] or [H, N, r], got ", describe(left));
-  check_finite(kOp, "left", left);
+              kFreeFeaturesOp, ": left must be Float or Double, [N, r] or [H, N, r], got ", describe(left));
+  check_finite(kFreeFeaturesOp, "left", left);
   std::vector<at::Tensor> features{left};
   if (right.defined() && !right.is_same(left)) {
     TORCH_CHECK(
         right.sizes() == left.sizes() && right.scalar_type() == left.scalar_type() && right.device() == left.device(),
-        kOp, ": right must be like left, ", describe(left), ", got ", describe(right));
-    check_finite(kOp, "right", right);
+        kFreeFeaturesOp, ": right must be like left, ", describe(left), ", got ", describe(right));
+    check_finite(kFreeFeaturesOp, "right", right);
     features.push_back(right);
   }
   return std::make_shared<FreeFeaturesMask>(features);

@@ -5,13 +5,13 @@
 #include "core/plain_ops.h"
 #include "graph/weights.h"
 #include "masks/encodings/parameter.h"
-#include "masks/encodings/table.h"
+#include "ops/table_lookup/op.h"
 #include "topomask/encodings.h"
 
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "shortest_path_mask";
+constexpr const char* kShortestPathMaskOp = "shortest_path_mask";
 
 class ShortestPathMask final : public Mask {
  public:
@@ -28,7 +28,9 @@ class ShortestPathMask final : public Mask {
     return {.operator_work = n * n, .dense_work = n * n};
   }
 
-  at::Tensor dense() const override { return table_lookup(heads() == 1 ? bias_.reshape({-1}) : bias_, places_); }
+  at::Tensor dense() const override {
+    return ops::table_lookup::lookup(heads() == 1 ? bias_.reshape({-1}) : bias_, places_);
+  }
 
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
     return std::make_shared<ShortestPathMask>(places_, parameters[0]);
@@ -50,7 +52,7 @@ class ShortestPathMask final : public Mask {
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     const PlainOps plain;
     const at::Tensor matrix = outer_sums(grad, x);
-    return {table_sums(matrix, places_, bias_.size(-1)).view_as(bias_)};
+    return {ops::table_lookup::sums(matrix, places_, bias_.size(-1)).view_as(bias_)};
   }
 
  private:
@@ -63,8 +65,8 @@ class ShortestPathMask final : public Mask {
 MaskPtr shortest_path_mask(const at::Tensor& distances, const at::Tensor& bias) {
   TORCH_CHECK(distances.defined() && distances.dim() == 2 && distances.size(0) == distances.size(1) &&
                   distances.scalar_type() == at::kInt,
-              kOp, ": distances must be Int [N, N], got ", describe(distances));
-  check_rows(kOp, "bias", bias, 2);
+              kShortestPathMaskOp, ": distances must be Int [N, N], got ", describe(distances));
+  check_rows(kShortestPathMaskOp, "bias", bias, 2);
   const int64_t none = bias.size(-1) - 1;
   const at::Tensor places =
       distances.clamp_max(none - 1).masked_fill_(distances < 0, none).to(bias.device(), at::kShort);
@@ -72,8 +74,8 @@ MaskPtr shortest_path_mask(const at::Tensor& distances, const at::Tensor& bias) 
 }
 
 MaskPtr shortest_path_mask(const Graph& graph, const at::Tensor& bias, const ShortestPathOptions& options) {
-  check_constant_weights(kOp, "graph", graph, "distances are counted in hops");
-  check_rows(kOp, "bias", bias, 2);
+  check_constant_weights(kShortestPathMaskOp, "graph", graph, "distances are counted in hops");
+  check_rows(kShortestPathMaskOp, "bias", bias, 2);
   return shortest_path_mask(shortest_paths(graph, options), bias);
 }
 

@@ -10,7 +10,7 @@
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "stochastic_positional_mask";
+constexpr const char* kStochasticPositionalOp = "stochastic_positional_mask";
 
 /// Parameters: frequencies, amplitudes and, where given, phases.
 class StochasticPositionalMask final : public FactorMask {
@@ -60,30 +60,32 @@ class StochasticPositionalMask final : public FactorMask {
 void check_like(const char* name, const at::Tensor& parameter, const at::Tensor& frequencies) {
   TORCH_CHECK(parameter.defined() && parameter.sizes() == frequencies.sizes() &&
                   parameter.scalar_type() == frequencies.scalar_type() && parameter.device() == frequencies.device(),
-              kOp, ": ", name, " must be like frequencies, ", describe(frequencies), ", got ", describe(parameter));
-  check_finite(kOp, name, parameter);
+              kStochasticPositionalOp, ": ", name, " must be like frequencies, ", describe(frequencies), ", got ",
+              describe(parameter));
+  check_finite(kStochasticPositionalOp, name, parameter);
 }
 
 }  // namespace
 
 MaskPtr stochastic_positional_mask(int64_t nodes, const at::Tensor& frequencies, const at::Tensor& amplitudes,
                                    const at::Tensor& phases, const StochasticPositionalOptions& options) {
-  TORCH_CHECK(nodes >= 0 && nodes <= std::numeric_limits<int32_t>::max(), kOp, ": nodes must be in [0, 2^31-1], got ",
-              nodes);
-  check_rows(kOp, "frequencies", frequencies, 1);
+  TORCH_CHECK(nodes >= 0 && nodes <= std::numeric_limits<int32_t>::max(), kStochasticPositionalOp,
+              ": nodes must be in [0, 2^31-1], got ", nodes);
+  check_rows(kStochasticPositionalOp, "frequencies", frequencies, 1);
   check_like("amplitudes", amplitudes, frequencies);
   std::vector<at::Tensor> parameters{frequencies, amplitudes};
   if (phases.defined()) {
     check_like("phases", phases, frequencies);
     parameters.push_back(phases);
   }
-  TORCH_CHECK(options.realisations >= 0, kOp, ": realisations must be >= 0, got ", options.realisations);
+  TORCH_CHECK(options.realisations >= 0, kStochasticPositionalOp, ": realisations must be >= 0, got ",
+              options.realisations);
   at::Tensor noise;
   if (options.realisations > 0) {
     std::vector<int64_t> shape = frequencies.sizes().vec();
     shape.back() *= 2;
     shape.push_back(options.realisations);
-    checked_product(kOp, "the random numbers, waves x realisations,", shape, kMostNumbers);
+    checked_product(kStochasticPositionalOp, "the random numbers, waves x realisations,", shape, kMostNumbers);
     noise = at::randn(shape, at::detail::createCPUGenerator(options.seed), at::dtype(at::kDouble)) /
             std::sqrt(static_cast<double>(options.realisations));
   }

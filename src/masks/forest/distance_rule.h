@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "masks/forest/exponential_polynomial.h"
+#include "masks/forest/low_rank/exponential_polynomial.h"
 #include "topomask/forest.h"
 
 namespace topomask {

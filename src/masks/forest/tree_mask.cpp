@@ -5,7 +5,7 @@
 #include "core/checks.h"
 #include "masks/forest/distance_rule.h"
 #include "masks/forest/forest_masks.h"
-#include "masks/forest/forest_structure.h"
+#include "masks/forest/structure/forest_structure.h"
 
 namespace topomask {
 namespace {

@@ -5,6 +5,7 @@
 #include "core/checks.h"
 #include "core/ordered_sums.h"
 #include "masks/global_tokens/bordered.h"
+#include "masks/interface/mask_answers.h"
 
 namespace topomask {
 namespace {
@@ -92,12 +93,12 @@ class GlobalTokensMask final : public Mask {
     return inner ? std::make_shared<GlobalTokensMask>(inner, tokens_, borders_) : nullptr;
   }
   MaskPtr to(const at::TensorOptions& target) const override { return with_global_tokens(inner_->to(target), tokens_); }
-  at::Tensor apply(const at::Tensor& x) const override { return bordered(x, inner_->apply(nodes(x))); }
+  at::Tensor apply(const at::Tensor& x) const override { return bordered(x, MaskAnswers::apply(*inner_, nodes(x))); }
   at::Tensor apply_transposed(const at::Tensor& x) const override {
-    return bordered(x, inner_->apply_transposed(nodes(x)));
+    return bordered(x, MaskAnswers::apply_transposed(*inner_, nodes(x)));
   }
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
-    return inner_->parameter_gradients(nodes(x), nodes(grad));
+    return MaskAnswers::parameter_gradients(*inner_, nodes(x), nodes(grad));
   }
 
  private:

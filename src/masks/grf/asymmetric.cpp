@@ -4,7 +4,7 @@
 #include "core/pull_back.h"
 #include "core/tensor_cache.h"
 #include "masks/grf/walk_function.h"
-#include "sparse/ops.h"
+#include "sparse/sddmm.h"
 #include "topomask/grf.h"
 
 namespace topomask {
@@ -17,7 +17,7 @@ class AsymmetricGrfMask final : public Mask {
       : walks_(std::move(walks)), f_(std::move(f)), parameters_(walk_parameters({f_}, {walks_})) {}
 
   std::string name() const override { return "grf, asymmetric"; }
-  int64_t size() const override { return walks_.nodes(); }
+  int64_t size() const override { return walks_.num_nodes(); }
   int64_t heads() const override { return function_heads(f_); }
   std::optional<at::ScalarType> dtype() const override { return f_.scalar_type(); }
   std::vector<at::Tensor> parameters() const override { return parameters_; }

@@ -15,7 +15,7 @@ struct GroupForm {
     const at::Tensor hops = walks.product_hops().to(at::kLong), t = hops.select(1, 0), u = hops.select(1, 1);
     length = hops.numel() == 0 ? 1 : hops.max().item<int64_t>() + 1;
     // Pairs t < u are stored once and count twice.
-    matrix = {std::make_shared<SparsePattern>(walks.nodes(), length * length, walks.product_offsets(),
+    matrix = {std::make_shared<SparsePattern>(walks.num_nodes(), length * length, walks.product_offsets(),
                                               (t * length + u).to(at::kInt)),
               walks.product_values() * (1 + (t != u).to(walks.dtype()))};
   }

@@ -159,7 +159,7 @@ WalkTable::Arrays merge(const WalkTable& walks, const HopBasis& head) {
   std::vector<Chunk<T>> chunks;
   std::mutex mutex;
   const int64_t* offset = walks.offsets().const_data_ptr<int64_t>();
-  for_row_ranges(offset, walks.nodes(), 1, 32, [&](int64_t, int64_t begin, int64_t end) {
+  for_row_ranges(offset, walks.num_nodes(), 1, 32, [&](int64_t, int64_t begin, int64_t end) {
     Chunk<T> chunk = both.rows(begin, end);
     const std::lock_guard lock(mutex);
     chunks.push_back(std::move(chunk));
@@ -173,9 +173,9 @@ WalkTable::Arrays merge(const WalkTable& walks, const HopBasis& head) {
   arrays.loads = joined(chunks, &C::loads, walks.dtype());
   arrays.counts = joined(chunks, &C::counts, at::kInt);
   arrays.feature_offsets = offsets_of(joined(chunks, &C::feature_triples, at::kLong));
-  arrays.pattern =
-      std::make_shared<SparsePattern>(walks.nodes(), walks.nodes(), offsets_of(joined(chunks, &C::features, at::kLong)),
-                                      joined(chunks, &C::feature_columns, at::kInt));
+  arrays.pattern = std::make_shared<SparsePattern>(walks.num_nodes(), walks.num_nodes(),
+                                                   offsets_of(joined(chunks, &C::features, at::kLong)),
+                                                   joined(chunks, &C::feature_columns, at::kInt));
   if (walks.has_group_products()) {
     arrays.product_offsets = offsets_of(joined(chunks, &C::products, at::kLong));
     arrays.product_hops = joined(chunks, &C::product_hops, at::kShort).view({-1, 2});
@@ -192,7 +192,7 @@ WalkTable with_exact_head(const WalkTable& walks, const Graph& graph) {
   TORCH_CHECK(!walks.loads().requires_grad(),
               "with_exact_head: walks must have loads that do not require grad, got loads that do; sample on a graph "
               "whose weights are detached");
-  TORCH_CHECK(graph.num_nodes() == walks.nodes(), "with_exact_head: graph must have ", walks.nodes(),
+  TORCH_CHECK(graph.num_nodes() == walks.num_nodes(), "with_exact_head: graph must have ", walks.num_nodes(),
               " nodes as the walks have, got ", graph.num_nodes());
   TORCH_CHECK(graph.weights().scalar_type() == walks.dtype(), "with_exact_head: graph must have weights of ",
               walks.dtype(), " as the walks' loads are, got ", graph.weights().scalar_type());

@@ -4,8 +4,8 @@
 
 #include "core/ordered_sums.h"
 #include "core/pull_back.h"
-#include "masks/grf/product.h"
-#include "sparse/ops.h"
+#include "sparse/product.h"
+#include "sparse/sddmm.h"
 
 namespace topomask {
 namespace {

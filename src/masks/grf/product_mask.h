@@ -2,7 +2,7 @@
 
 #include "core/tensor_cache.h"
 #include "masks/grf/appended_diagonal.h"
-#include "masks/grf/product_pattern.h"
+#include "sparse/product_estimate.h"
 #include "topomask/mask.h"
 
 namespace topomask {

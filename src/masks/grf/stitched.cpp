@@ -3,10 +3,10 @@
 #include "core/move.h"
 #include "core/pull_back.h"
 #include "core/tensor_cache.h"
-#include "masks/grf/product.h"
-#include "masks/grf/product_pattern.h"
 #include "masks/grf/walk_function.h"
-#include "sparse/ops.h"
+#include "sparse/product.h"
+#include "sparse/product_estimate.h"
+#include "sparse/sddmm.h"
 #include "topomask/grf.h"
 
 namespace topomask {
@@ -75,7 +75,7 @@ class StitchedGrfMask final : public Mask {
       : chain_(std::move(chain)), f_(std::move(f)), parameters_(walk_parameters({f_}, chain_->tables())) {}
 
   std::string name() const override { return "grf, stitched"; }
-  int64_t size() const override { return tables().front().nodes(); }
+  int64_t size() const override { return tables().front().num_nodes(); }
   int64_t heads() const override { return function_heads(f_); }
   std::optional<at::ScalarType> dtype() const override { return f_.scalar_type(); }
   std::vector<at::Tensor> parameters() const override { return parameters_; }
@@ -191,8 +191,8 @@ MaskPtr stitched_grf_mask(const std::vector<WalkTable>& walks, const at::Tensor&
               options.max_sparse_entries);
   for (size_t i = 0; i < walks.size(); ++i) {
     check_function("stitched_grf_mask", "f", f, walks[i]);
-    TORCH_CHECK(walks[i].nodes() == walks[0].nodes(), "stitched_grf_mask: walks must all have ", walks[0].nodes(),
-                " nodes, got ", walks[i].nodes(), " in table ", i);
+    TORCH_CHECK(walks[i].num_nodes() == walks[0].num_nodes(), "stitched_grf_mask: walks must all have ",
+                walks[0].num_nodes(), " nodes, got ", walks[i].num_nodes(), " in table ", i);
     for (size_t j = 0; j < i; ++j) {
       TORCH_CHECK(!share_walkers(walks[i], walks[j]),
                   "stitched_grf_mask: walks must be independent tables: another seed, or walkers from another "

@@ -50,8 +50,8 @@ MaskPtr grf_mask(const WalkTable& query_walks, const WalkTable& key_walks, const
   check_function("grf_mask", "f_query", f_query, query_walks);
   const bool one_function = !f_key.defined() || f_key.is_same(f_query);
   check_function("grf_mask", one_function ? "f_query" : "f_key", one_function ? f_query : f_key, key_walks);
-  TORCH_CHECK(key_walks.nodes() == query_walks.nodes(), "grf_mask: key_walks must have ", query_walks.nodes(),
-              " nodes as query_walks has, got ", key_walks.nodes());
+  TORCH_CHECK(key_walks.num_nodes() == query_walks.num_nodes(), "grf_mask: key_walks must have ",
+              query_walks.num_nodes(), " nodes as query_walks has, got ", key_walks.num_nodes());
   TORCH_CHECK(!share_walkers(query_walks, key_walks),
               "grf_mask: key_walks must be independent of query_walks: another seed, or walkers from another "
               "first_walker on; got seed ",

@@ -6,13 +6,13 @@
 #include "masks/grf/appended_diagonal.h"
 #include "masks/grf/walk_function.h"
 #include "masks/node_kernel/frequencies.h"
-#include "sparse/ops.h"
+#include "sparse/sddmm.h"
 #include "topomask/node_kernel.h"
 
 namespace topomask {
 namespace {
 
-constexpr const char* kOp = "node_frequency_mask";
+constexpr const char* kNodeFrequencyOp = "node_frequency_mask";
 
 /// F with each row divided by its diagonal entry.
 class NodeFrequencyMask final : public Mask {
@@ -24,7 +24,7 @@ class NodeFrequencyMask final : public Mask {
         diagonal_(diagonal_places(pattern())) {}
 
   std::string name() const override { return "node frequency"; }
-  int64_t size() const override { return walks_.nodes(); }
+  int64_t size() const override { return walks_.num_nodes(); }
   int64_t heads() const override { return discount_.numel(); }
   std::optional<at::ScalarType> dtype() const override { return discount_.scalar_type(); }
   std::vector<at::Tensor> parameters() const override { return {discount_}; }
@@ -61,7 +61,7 @@ class NodeFrequencyMask final : public Mask {
   const SparsePattern& pattern() const { return *walks_.pattern(); }
 
   std::vector<at::Tensor> values(const std::vector<at::Tensor>& parameters) const {
-    const at::Tensor frequencies = mean_frequencies(kOp, walks_, parameters[0]);
+    const at::Tensor frequencies = mean_frequencies(kNodeFrequencyOp, walks_, parameters[0]);
     std::vector<int64_t> shape = frequencies.sizes().vec();
     shape.back() = size();
     return {divide_rows(frequencies, frequencies.gather(-1, diagonal_.expand(shape)), rows_)};
@@ -75,7 +75,7 @@ class NodeFrequencyMask final : public Mask {
 }  // namespace
 
 MaskPtr node_frequency_mask(const WalkTable& walks, const at::Tensor& discount) {
-  return std::make_shared<NodeFrequencyMask>(walks, checked_discount(kOp, walks, discount));
+  return std::make_shared<NodeFrequencyMask>(walks, checked_discount(kNodeFrequencyOp, walks, discount));
 }
 
 }  // namespace topomask

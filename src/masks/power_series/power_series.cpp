@@ -9,15 +9,13 @@
 #include "core/ordered_sums.h"
 #include "core/tensor_cache.h"
 #include "masks/power_series/hop_basis.h"
-#include "sparse/ops.h"
+#include "sparse/sddmm.h"
 
 namespace topomask {
-namespace {
 
-/// What does not depend on α: the graph and its explicit K-hop form, shared by every mask over them.
-class Structure {
+class PowerSeriesBasis {
  public:
-  Structure(Graph graph, int64_t terms, const PowerSeriesOptions& options)
+  PowerSeriesBasis(Graph graph, int64_t terms, const PowerSeriesOptions& options)
       : graph_(std::move(graph)), weights_(graph_.weights()), terms_(terms), options_(options) {
     estimate_ = estimate_hop_entries(graph_.to(at::kCPU), terms_, options_.max_sparse_entries);
     if (weights_.is_inference()) {  // has no version to tell a change by
@@ -79,30 +77,31 @@ class Structure {
   TensorCache powers_;
 };
 
+namespace {
+
 class PowerSeriesMask final : public Mask {
  public:
-  PowerSeriesMask(std::shared_ptr<const Structure> structure, at::Tensor alpha)
-      : structure_(std::move(structure)), alpha_(std::move(alpha)) {}
+  PowerSeriesMask(PowerSeriesBasisPtr basis, at::Tensor alpha) : basis_(std::move(basis)), alpha_(std::move(alpha)) {}
 
   std::string name() const override { return "power_series"; }
   int64_t size() const override { return graph().num_nodes(); }
   int64_t heads() const override { return alpha_.dim() == 2 ? alpha_.size(0) : 1; }
   std::optional<at::ScalarType> dtype() const override { return alpha_.scalar_type(); }
   std::vector<at::Tensor> parameters() const override {
-    return structure_->learns_weights() ? std::vector<at::Tensor>{alpha_, structure_->weights()}
-                                        : std::vector<at::Tensor>{alpha_};
+    return basis_->learns_weights() ? std::vector<at::Tensor>{alpha_, basis_->weights()}
+                                    : std::vector<at::Tensor>{alpha_};
   }
 
   MaskCounts counts() const override {
-    const auto n = static_cast<double>(size()), terms = static_cast<double>(structure_->terms());
+    const auto n = static_cast<double>(size()), terms = static_cast<double>(basis_->terms());
     const double horner = (terms - 1) * static_cast<double>(graph().num_entries()) + terms * n;
     MaskCounts counts{.operator_work = horner, .dense_work = horner * n};
-    if (structure_->offers_sparse()) {
-      const double entries = structure_->entries();
+    if (basis_->offers_sparse()) {
+      const double entries = basis_->entries();
       counts.sparse_entries = entries;
       counts.factor_entries = entries + n;
       counts.values_work = TensorCache::serves({alpha_}) ? 0 : entries * terms;
-      if (structure_->learns_weights()) {
+      if (basis_->learns_weights()) {
         counts.values_work = entries * terms * (1 + static_cast<double>(graph().num_entries()) / std::max(1.0, n));
       }
       counts.dense_work = n * n;
@@ -111,13 +110,12 @@ class PowerSeriesMask final : public Mask {
   }
 
   std::optional<SparseMatrix> sparse() const override {
-    if (!structure_->offers_sparse()) return std::nullopt;
+    if (!basis_->offers_sparse()) return std::nullopt;
     const auto values = values_.get(parameters(), [this](const std::vector<at::Tensor>& parameters) {
-      const at::Tensor values =
-          ordered_matmul(parameters[0].reshape({heads(), structure_->terms()}), structure_->powers());
+      const at::Tensor values = ordered_matmul(parameters[0].reshape({heads(), basis_->terms()}), basis_->powers());
       return std::vector<at::Tensor>{heads() == 1 ? values[0] : values};
     });
-    return SparseMatrix{structure_->hops(), values[0]};
+    return SparseMatrix{basis_->hops(), values[0]};
   }
 
   at::Tensor dense() const override {
@@ -126,12 +124,12 @@ class PowerSeriesMask final : public Mask {
   }
 
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
-    if (parameters.size() == 1) return std::make_shared<PowerSeriesMask>(structure_, parameters[0]);
-    return power_series_mask(graph().with_weights(parameters[1]), parameters[0], structure_->options());
+    if (parameters.size() == 1) return std::make_shared<PowerSeriesMask>(basis_, parameters[0]);
+    return power_series_mask(graph().with_weights(parameters[1]), parameters[0], basis_->options());
   }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(alpha_, target)) return shared_from_this();
-    return power_series_mask(graph().to(target), alpha_.to(target), structure_->options());
+    return power_series_mask(graph().to(target), alpha_.to(target), basis_->options());
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
@@ -143,10 +141,10 @@ class PowerSeriesMask final : public Mask {
   }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
-    if (structure_->learns_weights()) return gradients_with_weights(x, grad);
-    at::Tensor gradient = at::zeros({heads(), structure_->terms()}, x.options());
+    if (basis_->learns_weights()) return gradients_with_weights(x, grad);
+    at::Tensor gradient = at::zeros({heads(), basis_->terms()}, x.options());
     at::Tensor power = x;
-    for (int64_t k = 0; k < structure_->terms(); ++k) {
+    for (int64_t k = 0; k < basis_->terms(); ++k) {
       if (k > 0) power = topomask::matmul(matrix(), power);
       gradient.select(1, k).copy_(head_dots(grad, power));
     }
@@ -154,14 +152,14 @@ class PowerSeriesMask final : public Mask {
   }
 
  private:
-  const Graph& graph() const { return structure_->graph(); }
+  const Graph& graph() const { return basis_->graph(); }
 
-  SparseMatrix matrix() const { return {graph().pattern(), structure_->weights().detach()}; }
+  SparseMatrix matrix() const { return {graph().pattern(), basis_->weights().detach()}; }
 
   /// Horner's steps y_k = W y_{k+1} + α_k x, reversed: with g_k = (Wᵀ)^k grad, ∂α_k = ⟨g_k, x⟩ and
   /// ∂W = Σ_k g_k y_{k+1}ᵀ on the edges. All y_k are in memory at once.
   std::vector<at::Tensor> gradients_with_weights(const at::Tensor& x, const at::Tensor& grad) const {
-    const int64_t terms = structure_->terms();
+    const int64_t terms = basis_->terms();
     at::Tensor of_alpha = at::zeros({heads(), terms}, x.options());
     at::Tensor of_weights = at::zeros({1, graph().num_entries()}, x.options());
     std::vector<at::Tensor> steps;  // y_{K−1}, …, y_1
@@ -181,7 +179,7 @@ class PowerSeriesMask final : public Mask {
   /// Σ_k α_k W^k x, from the highest term down.
   template <typename Product>
   at::Tensor horner(const at::Tensor& x, const Product& product) const {
-    const int64_t terms = structure_->terms();
+    const int64_t terms = basis_->terms();
     if (terms == 0) return at::zeros_like(x);
     const at::Tensor alpha = alpha_.detach().reshape({1, heads(), 1, 1, terms});
     at::Tensor y = x * alpha.select(-1, terms - 1);
@@ -189,14 +187,12 @@ class PowerSeriesMask final : public Mask {
     return y;
   }
 
-  std::shared_ptr<const Structure> structure_;
+  PowerSeriesBasisPtr basis_;
   at::Tensor alpha_;
   TensorCache values_;
 };
 
-}  // namespace
-
-MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const PowerSeriesOptions& options) {
+void check_alpha(const Graph& graph, const at::Tensor& alpha) {
   TORCH_CHECK(alpha.defined() && (alpha.dim() == 1 || alpha.dim() == 2) && is_real(alpha.scalar_type()),
               "power_series_mask: alpha must be Float or Double, [K] or [H, K], got ", describe(alpha));
   TORCH_CHECK(alpha.dim() == 1 || alpha.size(0) >= 1, "power_series_mask: alpha must have at least one head, got ",
@@ -208,9 +204,30 @@ MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const Pow
   TORCH_CHECK(alpha.size(-1) >= 1, "power_series_mask: alpha must have at least one coefficient, got ",
               describe(alpha));
   check_finite("power_series_mask", "alpha", alpha);
+}
+
+}  // namespace
+
+PowerSeriesBasisPtr power_series_basis(const Graph& graph, int64_t terms, const PowerSeriesOptions& options) {
+  TORCH_CHECK(terms >= 1, "power_series_basis: terms must be >= 1, got ", terms);
+  TORCH_CHECK(options.max_sparse_entries >= 0, "power_series_basis: max_sparse_entries must be >= 0, got ",
+              options.max_sparse_entries);
+  return std::make_shared<PowerSeriesBasis>(graph, terms, options);
+}
+
+MaskPtr power_series_mask(const PowerSeriesBasisPtr& basis, const at::Tensor& alpha) {
+  TORCH_CHECK(basis, "power_series_mask: basis must not be null");
+  check_alpha(basis->graph(), alpha);
+  TORCH_CHECK(alpha.size(-1) == basis->terms(), "power_series_mask: alpha must have ", basis->terms(),
+              " coefficients as the basis has terms, got ", describe(alpha));
+  return std::make_shared<PowerSeriesMask>(basis, alpha);
+}
+
+MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const PowerSeriesOptions& options) {
+  check_alpha(graph, alpha);
   TORCH_CHECK(options.max_sparse_entries >= 0, "power_series_mask: max_sparse_entries must be >= 0, got ",
               options.max_sparse_entries);
-  return std::make_shared<PowerSeriesMask>(std::make_shared<Structure>(graph, alpha.size(-1), options), alpha);
+  return power_series_mask(power_series_basis(graph, alpha.size(-1), options), alpha);
 }
 
 }  // namespace topomask

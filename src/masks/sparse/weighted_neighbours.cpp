@@ -3,7 +3,7 @@
 #include "core/checks.h"
 #include "core/move.h"
 #include "masks/sparse/with_diagonal.h"
-#include "sparse/ops.h"
+#include "sparse/sddmm.h"
 #include "topomask/masks.h"
 
 namespace topomask {

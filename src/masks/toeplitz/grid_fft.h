@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/internal_api.h"
+
 // Toeplitz products on a grid by FFT, on plain tensors: g [H, 2n₁−1, …, 2n_d−1], x [B, H, N, C].
 //
 // Both are linear convolutions, computed as circular ones of length L_s ≥ 2n_s − 1 per axis: M·x is the part of g∗x
 // that does not wrap around, and ∂⟨grad, M·x⟩/∂g is all of grad ∗ (x reversed).
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// M·x.
 at::Tensor fft_product(const at::Tensor& g, const at::Tensor& x, const std::vector<int64_t>& dims);

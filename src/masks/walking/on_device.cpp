@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "sparse/ops.h"
+#include "sparse/sddmm.h"
 
 namespace topomask {
 

@@ -7,7 +7,7 @@
 #include "masks/walking/on_device.h"
 #include "masks/walking/visit_kernel.h"
 #include "masks/walking/visits.h"
-#include "sparse/op_arguments.h"
+#include "ops/pattern.h"
 #include "topomask/walking_mask.h"
 
 namespace topomask {
@@ -33,7 +33,7 @@ struct Walking {
 
 /// [B, H, N, C] zeros in the kernels' layout.
 at::Tensor zeros_for(const at::Tensor& x, int64_t width) {
-  return at::zeros({x.size(0), x.size(1), x.size(2), padded_width(width)}, x.options());
+  return at::zeros({x.size(0), x.size(1), x.size(2), ops::padded_width(width)}, x.options());
 }
 
 /// One call's sums over visits for the slices of x [B, H, N, C], coefficients f [H, K]/n.
@@ -143,7 +143,8 @@ class WalkingMask final : public Mask {
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     if (walking_->on_device) return {per_walker(walking_->on_device->function_gradient(coefficients(), x, grad))};
-    const at::Tensor in = to_kernel_layout(x), out = to_kernel_layout(grad), gradient = at::zeros_like(coefficients());
+    const at::Tensor in = ops::to_kernel_layout(x), out = ops::to_kernel_layout(grad),
+                     gradient = at::zeros_like(coefficients());
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "walking_mask", [&] {
       VisitSums<scalar_t> sums(*walking_, coefficients());
       sums.for_slices(x.size(0) * x.size(1), [&](int64_t slice) {
@@ -157,7 +158,8 @@ class WalkingMask final : public Mask {
   at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                             bool transposed) const override {
     if (walking_->on_device) return walking_->on_device->masked_product(coefficients(), a, b, c, transposed);
-    const at::Tensor left = to_kernel_layout(a), right = to_kernel_layout(b), values = to_kernel_layout(c);
+    const at::Tensor left = ops::to_kernel_layout(a), right = ops::to_kernel_layout(b),
+                     values = ops::to_kernel_layout(c);
     const at::Tensor out = zeros_for(c, c.size(3));
     AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), "walking_mask", [&] {
       VisitSums<scalar_t> sums(*walking_, coefficients());
@@ -171,7 +173,7 @@ class WalkingMask final : public Mask {
         if (transposed) sums.scatter(0, values, out, slice);
       });
     });
-    return from_kernel_layout(out, c.size(3), c.scalar_type());
+    return ops::from_kernel_layout(out, c.size(3), c.scalar_type());
   }
 
   /// With s = a_i·b_j and p = g_i·c_j at a visit of coefficient w: ∂a_i = Σ w p b_j, ∂b_j = Σ w p a_i, ∂c_j = Σ w s g_i
@@ -183,8 +185,8 @@ class WalkingMask final : public Mask {
       made.parameters = {per_walker(made.parameters[0])};
       return made;
     }
-    const at::Tensor left = to_kernel_layout(a), right = to_kernel_layout(b), values = to_kernel_layout(c),
-                     out = to_kernel_layout(grad);
+    const at::Tensor left = ops::to_kernel_layout(a), right = ops::to_kernel_layout(b),
+                     values = ops::to_kernel_layout(c), out = ops::to_kernel_layout(grad);
     const at::Tensor grad_a = zeros_for(a, a.size(3)), grad_b = zeros_for(b, b.size(3)),
                      grad_c = zeros_for(c, c.size(3));
     const at::Tensor gradient = at::zeros_like(coefficients());
@@ -208,9 +210,9 @@ class WalkingMask final : public Mask {
         if (want_parameters) sums.add_to_function(gradient, slice, 0);
       });
     });
-    MaskedProductGradients result{from_kernel_layout(grad_a, a.size(3), a.scalar_type()),
-                                  from_kernel_layout(grad_b, b.size(3), b.scalar_type()),
-                                  from_kernel_layout(grad_c, c.size(3), c.scalar_type())};
+    MaskedProductGradients result{ops::from_kernel_layout(grad_a, a.size(3), a.scalar_type()),
+                                  ops::from_kernel_layout(grad_b, b.size(3), b.scalar_type()),
+                                  ops::from_kernel_layout(grad_c, c.size(3), c.scalar_type())};
     if (want_parameters) result.parameters = {per_walker(gradient)};
     return result;
   }
@@ -231,7 +233,7 @@ class WalkingMask final : public Mask {
 
   at::Tensor product(const at::Tensor& x, bool transposed) const {
     if (walking_->on_device) return walking_->on_device->product(coefficients(), x, transposed);
-    const at::Tensor in = to_kernel_layout(x), out = zeros_for(x, x.size(3));
+    const at::Tensor in = ops::to_kernel_layout(x), out = zeros_for(x, x.size(3));
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "walking_mask", [&] {
       VisitSums<scalar_t> sums(*walking_, coefficients());
       sums.for_slices(x.size(0) * x.size(1), [&](int64_t slice) {
@@ -242,7 +244,7 @@ class WalkingMask final : public Mask {
         if (transposed) sums.scatter(0, in, out, slice);
       });
     });
-    return from_kernel_layout(out, x.size(3), x.scalar_type());
+    return ops::from_kernel_layout(out, x.size(3), x.scalar_type());
   }
 
   std::shared_ptr<const Walking> walking_;

@@ -11,10 +11,11 @@ namespace {
 class FreeMask final : public MaskSource {
  public:
   explicit FreeMask(const VariantSetting& setting) : MaskSource(setting.global_tokens()) {
-    const int64_t rank = setting.options.rank > 0 ? setting.options.rank : setting.nodes();
+    const int64_t rank = setting.options.rank > 0 ? setting.options.rank : setting.num_nodes();
     const double level = 1 / std::sqrt(static_cast<double>(rank));
     features_ = register_parameter(
-        "features", at::normal(level, 0.1 * level, {setting.options.heads, setting.nodes(), rank}, setting.generator));
+        "features",
+        at::normal(level, 0.1 * level, {setting.options.heads, setting.num_nodes(), rank}, setting.generator));
   }
 
  protected:

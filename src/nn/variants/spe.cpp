@@ -10,12 +10,12 @@ namespace {
 
 /// Stochastic positional encoding of the row-major sequence of patches (Liutkus et al. 2021): sine waves with learnable
 /// frequency, amplitude and phase. The mask is signed; a constant wave of amplitude 1 keeps it positive at first,
-/// beside which the others begin with a tenth of its power together.
+/// and the others together begin with a tenth of its power.
 class PositionalMask final : public MaskSource {
  public:
   explicit PositionalMask(const VariantSetting& setting)
       : MaskSource(setting.global_tokens()),
-        nodes_(setting.nodes()),
+        nodes_(setting.num_nodes()),
         seed_(setting.seed + static_cast<uint64_t>(setting.layer)) {
     const int64_t waves = setting.options.rank > 0 ? setting.options.rank : 16, heads = setting.options.heads;
     at::Tensor frequencies = at::empty({heads, waves + 1}).uniform_(0, std::numbers::pi / 2, setting.generator);

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "nn/heads_mask.h"
-#include "nn/walk_pool.h"
+#include "topomask/nn/walk_pool.h"
+#include "topomask/per_head.h"
 
 namespace topomask {
 namespace {
@@ -29,7 +29,7 @@ class WalkMask final : public MaskSource {
     for (size_t h = 0; h < f_.size(); ++h) {
       heads.push_back(rule_(tables_[h].to(at::device(f_[h].device()).dtype(f_[h].scalar_type())), f_[h]));
     }
-    return heads_mask(heads);
+    return heads.size() == 1 ? heads[0] : per_head_mask(heads);  // one table: its f may have a row for each head
   }
 
  private:

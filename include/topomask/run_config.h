@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "topomask/data/options.h"
+#include "topomask/export.h"
+#include "topomask/nn/options.h"
+
+namespace TOPOMASK_API topomask {
+
+/// How a model is trained. Steps are steps of the optimiser.
+struct TrainOptions {
+  uint64_t seed = 0;
+  std::string device = "cpu";
+  std::string precision = "float32";
+  int64_t epochs = 30;
+  int64_t steps = 0;
+  int64_t batch_size = 128;
+  int64_t accumulation = 1;
+  std::string optimiser = "adamw";
+  double learning_rate = 1e-3;
+  double final_learning_rate = 1e-5;
+  int64_t warmup_steps = 0;
+  int64_t constant_steps = 0;
+  double mask_learning_rate = 1;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.05;
+  double clip_norm = 1;
+  double label_smoothing = 0.1;
+  double ema_decay = 0;
+  std::string pretrained;
+  int64_t log_every = 50;
+  int64_t evaluate_every = 0;
+  int64_t checkpoint_every = 500;
+  int64_t evaluation_batch = 500;
+
+  /// Refuses a field that is out of its range, by its name: betas, ema_decay in [0, 1), label_smoothing in [0, 1],
+  /// epsilon > 0, rates, decays and clip_norm >= 0, all of them finite; batch_size, accumulation and evaluation_batch
+  /// >= 1, other counts >= 0; names among those known. `origin` starts the text. train, Optimiser and configuration
+  /// files call it.
+  void check(const std::string& origin = "train: ") const;
+};
+
+/// Everything that decides a run.
+struct RunConfig {
+  std::string name = "run";
+  DataOptions data;
+  ViTOptions model;
+  TrainOptions train;
+
+  /// The checks of all three, with the keys of a configuration file: "ORIGIN train.beta1 must be …".
+  void check(const std::string& origin = "train: ") const;
+};
+
+/// Names and explains every field: files, command lines and help come from here.
+template <class Visitor>
+void visit(Visitor& v, TrainOptions& o) {
+  v("seed", o.seed, "of the first weights, the walks, the order of the data, augmentation and dropout");
+  v("device", o.device, "cpu, cuda or cuda:N");
+  v("precision", o.precision, "float32, or bfloat16 by autocast");
+  v("epochs", o.epochs, "passes over the training images");
+  v("steps", o.steps, "steps of the optimiser; 0: what the epochs come to");
+  v("batch_size", o.batch_size, "images of a step");
+  v("accumulation", o.accumulation, "micro-batches per optimiser step (gradient accumulation)");
+  v("optimiser", o.optimiser, "adamw, or adam (weight decay as part of the gradient)");
+  v("learning_rate", o.learning_rate, "after warm-up");
+  v("final_learning_rate", o.final_learning_rate, "at the last step");
+  v("warmup_steps", o.warmup_steps, "the learning rate rises linearly for so long");
+  v("constant_steps", o.constant_steps, "then stays for so long, and falls as a cosine to the last step");
+  v("mask_learning_rate", o.mask_learning_rate, "multiplies the learning rate of a mask's parameters");
+  v("beta1", o.beta1, "decay of the optimiser's first moment");
+  v("beta2", o.beta2, "decay of the optimiser's second moment");
+  v("epsilon", o.epsilon, "keeps the optimiser from dividing by zero");
+  v("weight_decay", o.weight_decay, "of matrices; not of biases, norms, positions or masks");
+  v("clip_norm", o.clip_norm, "gradients longer than this are shortened to it; 0: never");
+  v("label_smoothing", o.label_smoothing, "part of a label that is spread over all classes");
+  v("ema_decay", o.ema_decay, "evaluate a moving average of the weights with this decay; 0: the weights");
+  v("pretrained", o.pretrained, "checkpoint with initial weights; the head is reinitialised if the classes differ");
+  v("log_every", o.log_every, "steps between lines of metrics; 0: only at the end");
+  v("evaluate_every", o.evaluate_every, "steps between evaluations; 0: once an epoch");
+  v("checkpoint_every", o.checkpoint_every, "steps between checkpoints; 0: only at the end");
+  v("evaluation_batch", o.evaluation_batch, "images of a batch in evaluation");
+}
+
+template <class Visitor>
+void visit(Visitor& v, RunConfig& o) {
+  v("name", o.name, "what the run is called in tables");
+  v("data", o.data, "where images come from");
+  v("model", o.model, "the transformer");
+  v("train", o.train, "how it is trained");
+}
+
+}  // namespace topomask

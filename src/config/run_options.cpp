@@ -1,0 +1,50 @@
+#include "core/option_checks.h"
+#include "topomask/run_config.h"
+
+namespace topomask {
+namespace {
+
+/// cpu, cuda or cuda:N.
+bool is_device(const std::string& name) {
+  constexpr const char* kNumbered = "cuda:";
+  if (name == "cpu" || name == "cuda") return true;
+  const std::string number = name.starts_with(kNumbered) ? name.substr(std::string(kNumbered).size()) : "";
+  return !number.empty() && number.size() <= 2 && number.find_first_not_of("0123456789") == std::string::npos;
+}
+
+}  // namespace
+
+void TrainOptions::check(const std::string& origin) const {
+  const OptionChecks check(origin);
+  check.that(is_device(device), "device", "cpu, cuda or cuda:N, got ", device);
+  check.one_of("precision", precision, {"float32", "bfloat16"});
+  check.at_least("epochs", epochs, 0);
+  check.at_least("steps", steps, 0);
+  check.at_least("batch_size", batch_size, 1);
+  check.at_least("accumulation", accumulation, 1);
+  check.one_of("optimiser", optimiser, {"adamw", "adam"});
+  check.not_negative("learning_rate", learning_rate);
+  check.not_negative("final_learning_rate", final_learning_rate);
+  check.at_least("warmup_steps", warmup_steps, 0);
+  check.at_least("constant_steps", constant_steps, 0);
+  check.not_negative("mask_learning_rate", mask_learning_rate);
+  check.fraction("beta1", beta1);
+  check.fraction("beta2", beta2);
+  check.positive("epsilon", epsilon);
+  check.not_negative("weight_decay", weight_decay);
+  check.not_negative("clip_norm", clip_norm);
+  check.fraction("label_smoothing", label_smoothing, /*closed=*/true);
+  check.fraction("ema_decay", ema_decay);
+  check.at_least("log_every", log_every, 0);
+  check.at_least("evaluate_every", evaluate_every, 0);
+  check.at_least("checkpoint_every", checkpoint_every, 0);
+  check.at_least("evaluation_batch", evaluation_batch, 1);
+}
+
+void RunConfig::check(const std::string& origin) const {
+  data.check(origin + "data.");
+  model.check(origin + "model.");
+  train.check(origin + "train.");
+}
+
+}  // namespace topomask

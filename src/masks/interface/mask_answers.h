@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "topomask/mask.h"
+
+namespace topomask {
+
+/// The three questions that `Mask` keeps to itself, for the few who compute on plain tensors where no gradient is being
+/// recorded: the products' autograd, masks made of other masks, the operator route, and tests. Everyone else calls
+/// Mask::matmul, which checks x and records gradients.
+struct MaskAnswers {
+  static at::Tensor apply(const Mask& mask, const at::Tensor& x) { return mask.apply(x); }
+  static at::Tensor apply_transposed(const Mask& mask, const at::Tensor& x) { return mask.apply_transposed(x); }
+  static std::vector<at::Tensor> parameter_gradients(const Mask& mask, const at::Tensor& x, const at::Tensor& grad) {
+    return mask.parameter_gradients(x, grad);
+  }
+};
+
+}  // namespace topomask

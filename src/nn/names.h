@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "walks/names.h"
+
+namespace topomask {
+
+/// ViTOptions::features.
+enum class Features { relu, elu1, favor };
+inline constexpr EnumNames<Features, 3> kFeatureNames{{"relu", "elu1", "favor"}};
+
+/// What ViTOptions::sampler called independent walkers once; configurations and checkpoints may still say it.
+inline constexpr const char* kFormerIndependent = "iid";
+
+/// ViTOptions::sampler as WalkOptions::coupling.
+inline Coupling sampler_coupling(const std::string& name) {
+  return name == kFormerIndependent ? Coupling::independent : kCouplingNames.parse("ViT", "sampler", name);
+}
+
+}  // namespace topomask
