@@ -127,10 +127,11 @@ int run(const BenchCommand& arguments, bool json) {
 
 void add_bench(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<BenchCommand>();
-  CLI::App* command = add_command(app, context, "bench", "Time the routes of attention on a graph beside torch",
-                                  "  topomask bench grid:64x64 --kind series --f 1,0.5,0.25,0.125\n"
-                                  "  topomask bench grid:32x32 --kind grf --walkers 4 --heads 3 --json",
-                                  [arguments, &context] { return run(*arguments, context.json); });
+  CLI::App* command =
+      add_command(app, context, "bench", "Time the routes of attention on a graph, and the alternatives in torch",
+                  "  topomask bench grid:64x64 --kind series --f 1,0.5,0.25,0.125\n"
+                  "  topomask bench grid:32x32 --kind grf --walkers 4 --heads 3 --json",
+                  [arguments, &context] { return run(*arguments, context.json); });
   arguments->graph.add_to(*command);
   arguments->mask.add_to(*command, "series");
   command->add_option("--heads", arguments->heads, "heads")->capture_default_str()->check(whole_number(1, 1 << 20));

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <charconv>
-#include <limits>
 #include <map>
 
 #include "argument_checks.h"
@@ -48,33 +47,45 @@ int64_t parse_size(const std::string& text, const std::string& source, int64_t m
   return size;
 }
 
-constexpr int64_t kMostNodes = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMostComplete = 40000;  // nodes, whose 1.6·10⁹ entries take some 13 GB
-constexpr int64_t kMostDimensions = 26;   // of a hypercube, whose 1.7·10⁹ entries take as much
+/// The text of a graph, and how large it may be.
+struct Wanted {
+  const Parts& parts;
+  const std::string& source;
+  const GraphLimits& limits;
+
+  int64_t size(int64_t most) const { return parse_size(parts[1], source, most); }
+  int64_t nodes() const { return size(limits.nodes); }
+};
 
 Graph binary_tree(int64_t nodes) {
   at::Tensor parent = at::arange(-1, nodes - 1).div(2, "floor").to(at::kLong);
   return Graph::forest(parent);  // the root's −1/2 rounds to −1
 }
 
-NamedGraph make_grid(const Parts& parts, const std::string& source) {
+NamedGraph make_grid(const Wanted& wanted) {
   std::vector<int64_t> dims;
   double nodes = 1;
-  for (const std::string& size : split_at(parts[1], 'x')) {
-    dims.push_back(parse_size(size, source, kMostNodes));
+  for (const std::string& size : split_at(wanted.parts[1], 'x')) {
+    dims.push_back(parse_size(size, wanted.source, wanted.limits.nodes));
     nodes *= static_cast<double>(dims.back());
   }
-  if (nodes > static_cast<double>(kMostNodes)) {
-    refuse_graph(source, "there may be at most " + std::to_string(kMostNodes) + " nodes");
+  if (nodes > static_cast<double>(wanted.limits.nodes)) {
+    refuse_graph(wanted.source, "there may be at most " + std::to_string(wanted.limits.nodes) + " nodes");
   }
-  return {Graph::grid(dims, parts[0] == "torus"), dims};
+  return {Graph::grid(dims, wanted.parts[0] == "torus"), dims};
 }
 
-NamedGraph make_random(const Parts& parts, const std::string& source) {
-  const int64_t nodes = parse_size(parts[1], source, kMostNodes);
+NamedGraph make_random(const Wanted& wanted) {
+  const auto& [parts, source, limits] = wanted;
+  const int64_t nodes = wanted.nodes();
   const auto probability = parse<double>(parts[2], source);
   if (!(probability >= 0 && probability <= 1)) {
     refuse_graph(source, "the probability of an edge must be in [0, 1], got " + parts[2]);
+  }
+  const double entries = probability * static_cast<double>(nodes) * static_cast<double>(nodes - 1);
+  if (entries > static_cast<double>(limits.random_entries)) {
+    refuse_graph(source, "there may be at most " + std::to_string(limits.random_entries) +
+                             " expected entries, which is twice the number of edges");
   }
   return {Graph::erdos_renyi(nodes, probability, parts.size() > 3 ? parse<uint64_t>(parts[3], source) : 0), {}};
 }
@@ -83,7 +94,7 @@ NamedGraph make_random(const Parts& parts, const std::string& source) {
 struct Builder {
   const char* usage;
   size_t least, most;  ///< parts, its name included
-  NamedGraph (*make)(const Parts& parts, const std::string& source);
+  NamedGraph (*make)(const Wanted& wanted);
 };
 
 const std::map<std::string, Builder>& builders() {
@@ -92,42 +103,42 @@ const std::map<std::string, Builder>& builders() {
       {"torus", {"torus:28x28", 2, 2, make_grid}},
       {"path",
        {"path:100", 2, 2,
-        [](const Parts& parts, const std::string& source) {
-          const int64_t size = parse_size(parts[1], source, kMostNodes);
+        [](const Wanted& wanted) {
+          const int64_t size = wanted.nodes();
           return NamedGraph{Graph::path(size), {size}};
         }}},
       {"cycle",
        {"cycle:100", 2, 2,
-        [](const Parts& parts, const std::string& source) {
-          const int64_t size = parse_size(parts[1], source, kMostNodes);
+        [](const Wanted& wanted) {
+          const int64_t size = wanted.nodes();
           return NamedGraph{Graph::cycle(size), {size}};
         }}},
       {"complete",
        {"complete:9", 2, 2,
-        [](const Parts& parts, const std::string& source) {
-          return NamedGraph{Graph::complete(parse_size(parts[1], source, kMostComplete)), {}};
+        [](const Wanted& wanted) {
+          return NamedGraph{Graph::complete(wanted.size(wanted.limits.complete_nodes)), {}};
         }}},
       {"star",
        {"star:9", 2, 2,
-        [](const Parts& parts, const std::string& source) {
-          return NamedGraph{Graph::star(parse_size(parts[1], source, kMostNodes)), {}};
+        [](const Wanted& wanted) {
+          return NamedGraph{Graph::star(wanted.nodes()), {}};
         }}},
       {"hypercube",
        {"hypercube:10", 2, 2,
-        [](const Parts& parts, const std::string& source) {
-          return NamedGraph{Graph::hypercube(parse_size(parts[1], source, kMostDimensions)), {}};
+        [](const Wanted& wanted) {
+          return NamedGraph{Graph::hypercube(wanted.size(wanted.limits.hypercube_dimensions)), {}};
         }}},
       {"tree",
        {"tree:1023", 2, 2,
-        [](const Parts& parts, const std::string& source) {
-          return NamedGraph{binary_tree(parse_size(parts[1], source, kMostNodes)), {}};
+        [](const Wanted& wanted) {
+          return NamedGraph{binary_tree(wanted.nodes()), {}};
         }}},
       {"random", {"random:1000:0.01 or random:1000:0.01:SEED", 3, 4, make_random}},
   };
   return builders;
 }
 
-NamedGraph build_graph(const Parts& parts, const std::string& source) {
+NamedGraph build_graph(const Parts& parts, const std::string& source, const GraphLimits& limits) {
   const auto found = builders().find(parts[0]);
   if (found == builders().end()) {
     std::vector<std::string> names;
@@ -143,7 +154,7 @@ NamedGraph build_graph(const Parts& parts, const std::string& source) {
     refuse_graph(source, "nothing may follow '" + parts[builder.most - 1] + "'; one would be " + builder.usage);
   }
   try {
-    return builder.make(parts, source);
+    return builder.make({parts, source, limits});
   } catch (const c10::Error& error) {  // a size that the builder itself refuses
     refuse_graph(source, error.what_without_backtrace());
   }
@@ -151,9 +162,9 @@ NamedGraph build_graph(const Parts& parts, const std::string& source) {
 
 }  // namespace
 
-NamedGraph named_graph(const std::string& source, bool directed) {
+NamedGraph named_graph(const std::string& source, bool directed, const GraphLimits& limits) {
   const bool builder = source.find(':') != std::string::npos && source.find('/') == std::string::npos;
-  if (builder || builders().contains(source)) return build_graph(split_at(source, ':'), source);
+  if (builder || builders().contains(source)) return build_graph(split_at(source, ':'), source, limits);
   return {read_graph(source, {.directed = directed}), {}};
 }
 
@@ -170,8 +181,8 @@ void GraphArguments::add_to(CLI::App& command) {
   command.add_flag("--directed", directed_, "the file's edges have a direction (SNAP, npz)");
 }
 
-NamedGraph GraphArguments::make() const {
-  NamedGraph named = named_graph(source_, directed_);
+NamedGraph GraphArguments::make(const GraphLimits& limits) const {
+  NamedGraph named = named_graph(source_, directed_, limits);
   if (!own_weights_) named.graph = named.graph.normalised(scale_);
   return named;
 }

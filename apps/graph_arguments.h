@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,23 @@ struct NamedGraph {
   std::vector<int64_t> dims;
 };
 
+/// The largest graphs that a builder's text may ask for: a dozen characters should not take all memory. A hypercube of
+/// 26 dimensions has 1.7·10⁹ entries, which take some 14 GB; the others are about as large.
+struct GraphLimits {
+  int64_t nodes = std::numeric_limits<int32_t>::max();
+  int64_t complete_nodes = 40000;
+  int64_t hypercube_dimensions = 26;
+  int64_t random_entries = 1'700'000'000;  ///< expected ones
+};
+
 /// `GRAPH --scale S --weights`: a file, or grid:28x28, torus:28x28, path:100, cycle:100, complete:9, star:9,
 /// hypercube:10, tree:1023 (binary), random:1000:0.01[:seed].
 class GraphArguments {
  public:
   void add_to(CLI::App& command);
   const std::string& source() const { return source_; }
-  NamedGraph make() const;  ///< weights s/√(d_i d_j), unless --weights keeps those of the file
+  /// Weights s/√(d_i d_j), unless --weights keeps those of the file.
+  NamedGraph make(const GraphLimits& limits = {}) const;
 
  private:
   std::string source_;
@@ -30,6 +41,6 @@ class GraphArguments {
 };
 
 /// A builder's text, or a file read by its extension. A builder that is not known is a UsageError.
-NamedGraph named_graph(const std::string& source, bool directed = false);
+NamedGraph named_graph(const std::string& source, bool directed = false, const GraphLimits& limits = {});
 
 }  // namespace topomask::apps

@@ -220,7 +220,7 @@ void add_mask(CLI::App& app, Context& context) {
   arguments->mask.walks().set_defaults(200, 0.1);  // few walkers make a mask of blotches
   arguments->mask.add_to(*command, "grf");
   command->add_option("--png", arguments->png,
-                      "draw rows over a grid, or the matrix, with a scale; a sampled mask beside the exact one");
+                      "draw rows over a grid, or the matrix, with a scale; a sampled mask next to the exact one");
   command->add_option("--node", arguments->nodes, "whose row to draw; may be repeated")->check(whole_number(0));
   command->add_option("--save", arguments->save, "write the matrix to this file, .npz or .mtx");
 }

@@ -2,53 +2,19 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <map>
 #include <set>
 
 #include "activity.h"
 #include "argument_checks.h"
 #include "command.h"
+#include "masks/names.h"
 #include "output.h"
 #include "topomask/topomask.h"
+#include "walks/names.h"
 
 namespace topomask::apps {
 namespace {
-
-const std::map<std::string, Coupling> kCouplings{{"independent", Coupling::independent},
-                                                 {"antithetic", Coupling::antithetic},
-                                                 {"repelling", Coupling::repelling},
-                                                 {"antithetic_repelling", Coupling::antithetic_repelling}};
-
-double parse_coefficient(const std::string& text) {
-  double number = 0;
-  if (!parse_number(text, number)) throw UsageError("--f: '" + text + "' is not a finite number");
-  return number;
-}
-
-std::vector<double> parse_numbers(const std::string& text) {
-  std::vector<double> numbers;
-  size_t start = 0;
-  for (size_t end = 0; (end = text.find(',', start)) != std::string::npos; start = end + 1) {
-    numbers.push_back(parse_coefficient(text.substr(start, end - start)));
-  }
-  numbers.push_back(parse_coefficient(text.substr(start)));
-  return numbers;
-}
-
-/// A named function of one number.
-struct Series {
-  const char* argument;
-  at::Tensor (*make)(int64_t terms, double number);
-};
-
-const std::map<std::string, Series> kSeries{
-    {"geometric",
-     {"RATIO",
-      [](int64_t terms, double ratio) { return at::pow(at::full({}, ratio, at::kDouble), at::arange(terms)); }}},
-    {"diffusion", {"TIME", [](int64_t terms, double time) { return diffusion_coefficients(terms, time); }}},
-    {"regularised",
-     {"POWER", [](int64_t terms, double power) { return regularised_laplacian_coefficients(terms, power); }}}};
 
 /// What a kind is made from.
 struct Ingredients {
@@ -174,9 +140,9 @@ void WalkArguments::add_to(CLI::App& command) {
       ->check(whole_number(0, kMostHops));
   command.add_option("--fixed-hops", fixed_hops_, "every walk makes exactly so many hops")
       ->check(whole_number(0, kMostHops));
-  command.add_option("--coupling", coupling_, "independent, antithetic, repelling or antithetic_repelling")
+  command.add_option("--coupling", coupling_, kCouplingNames.listed())
       ->capture_default_str()
-      ->check(CLI::IsMember({"independent", "antithetic", "repelling", "antithetic_repelling"}));
+      ->check(CLI::IsMember(kCouplingNames.all()));
   command.add_option("--seed", seed_, "of the walks")->capture_default_str()->check(whole_number(0));
 }
 
@@ -184,7 +150,7 @@ WalkOptions WalkArguments::make() const {
   WalkOptions options{.walkers = walkers_,
                       .halting_probability = halting_probability_,
                       .max_hops = max_hops_,
-                      .coupling = kCouplings.at(coupling_),
+                      .coupling = *kCouplingNames.find(coupling_),
                       .seed = seed_};
   if (fixed_hops_ >= 0) options.fixed_hops = fixed_hops_;
   return options;
@@ -218,56 +184,14 @@ void announce_walks(const std::string& command, int64_t nodes, const WalkOptions
                         " for their table (" + as_bytes(free_memory()) + " are free)");
 }
 
-void FunctionArguments::add_to(CLI::App& command) {
-  command
-      .add_option("--f", function_,
-                  "function of hops: 1,0.5,0.25, or geometric:RATIO, diffusion:TIME, regularised:POWER, with --terms")
-      ->capture_default_str();
-  command.add_option("--terms", terms_, "terms of f")->capture_default_str()->check(whole_number(1, 10000));
-}
-
-std::string FunctionArguments::description() const {
-  return function_ + (function_.find(':') == std::string::npos ? "" : ", " + std::to_string(terms_) + " terms");
-}
-
-at::Tensor FunctionArguments::make() const {
-  const at::Tensor f = coefficients();
-  // Masks are made in float32.
-  if (!f.to(at::kFloat).isfinite().all().item<bool>()) {
-    throw UsageError("--f: '" + function_ + "' with --terms " + std::to_string(terms_) +
-                     " has coefficients beyond the range of float32");
-  }
-  return f;
-}
-
-at::Tensor FunctionArguments::coefficients() const {
-  const size_t colon = function_.find(':');
-  const std::string name = function_.substr(0, colon);
-  const auto series = kSeries.find(name);
-  if (colon == std::string::npos && series == kSeries.end()) return at::tensor(parse_numbers(function_), at::kDouble);
-  if (series == kSeries.end()) {
-    throw UsageError("--f: unknown function '" + name + "'" + hint(name, {"geometric", "diffusion", "regularised"}) +
-                     " (there are geometric, diffusion and regularised)");
-  }
-  if (colon == std::string::npos || colon + 1 == function_.size()) {
-    throw UsageError("--f: " + name + " wants a number, as in --f " + name + ":" + series->second.argument + ", got '" +
-                     function_ + "'");
-  }
-  try {
-    return series->second.make(terms_, parse_coefficient(function_.substr(colon + 1)));
-  } catch (const c10::Error& error) {
-    throw UsageError("--f: " + function_ + ": " + error.what_without_backtrace());
-  }
-}
-
 void MaskArguments::add_to(CLI::App& command, const std::string& default_kind) {
   kind_ = default_kind;
   std::string names;
   for (const std::string& name : kind_names()) names += (names.empty() ? "" : ", ") + name;
   command.add_option("--kind", kind_, "kind of mask: " + names)->capture_default_str();
-  command.add_option("--diagonal", diagonal_, "of grf: shared, or debiased")
+  command.add_option("--diagonal", diagonal_, "of grf: " + kDiagonalNames.listed())
       ->capture_default_str()
-      ->check(CLI::IsMember({"shared", "debiased"}));
+      ->check(CLI::IsMember(kDiagonalNames.all()));
   command.add_option("--time", time_, "of diffusion")->capture_default_str()->check(finite_number(">= 0", [](double t) {
     return t >= 0;
   }));
@@ -300,7 +224,7 @@ NamedMask MaskArguments::make(const NamedGraph& graph) const {
                      std::to_string(longest_walk(walks)) + " hops (--max-hops, --fixed-hops) reach " +
                      std::to_string(longest_walk(walks) + 1) + " of them");
   }
-  NamedMask made = maker->second({graph, f, walks, time_, diagonal_ == "debiased"});
+  NamedMask made = maker->second({graph, f, walks, time_, *kDiagonalNames.find(diagonal_) == Diagonal::debiased});
   made.kind = kind_;
   return made;
 }

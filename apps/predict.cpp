@@ -34,12 +34,12 @@ at::Tensor read_for(const ViTOptions& model, const std::string& path, bool inver
   return invert ? 255 - image : image;
 }
 
-/// Names of the classes, from the data set the model was trained on; numbers where that is not at hand.
+/// Names of the classes, from the data set the model was trained on; numbers if it is not available.
 std::vector<std::string> class_names(const RunConfig& config) {
   try {
     return open_dataset(config.data, Split::test)->classes();
   } catch (const c10::Error&) {
-    std::cerr << "predict: the data set of the run is not at hand (" << config.data.kind << " in '" << config.data.path
+    std::cerr << "predict: the data set of the run was not found (" << config.data.kind << " in '" << config.data.path
               << "'), so classes have numbers; --data.path says where it is\n";
     std::vector<std::string> names;
     for (int64_t c = 0; c < config.model.classes; ++c) names.push_back(std::to_string(c));

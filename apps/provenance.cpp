@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "activity.h"
-#include "graph/io/output_file.h"
+#include "io/output_file.h"
 #include "topomask/version.h"
 
 namespace topomask::apps {

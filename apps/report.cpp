@@ -3,7 +3,7 @@
 
 #include "argument_checks.h"
 #include "command.h"
-#include "graph/io/output_file.h"
+#include "io/output_file.h"
 #include "output.h"
 #include "provenance.h"
 #include "report/sections.h"

@@ -8,7 +8,9 @@
 #include "command.h"
 #include "mask_arguments.h"
 #include "output.h"
+#include "theory/names.h"
 #include "topomask/theory.h"
+#include "walks/names.h"
 
 namespace topomask::apps {
 namespace {
@@ -44,9 +46,8 @@ Json as_json(const Suggestion& found) {
   result["exact"]["terms"] = found.terms;
   if (found.walks) {
     result["walks"] = choice(found.sampled);
-    constexpr const char* kCouplings[] = {"independent", "antithetic", "repelling", "antithetic_repelling"};
-    result["walks"]["estimator"] = found.estimator == Estimator::one_sided ? "one_sided" : "symmetric";
-    result["walks"]["coupling"] = kCouplings[static_cast<int>(found.walks->coupling)];
+    result["walks"]["estimator"] = kEstimatorNames[found.estimator];
+    result["walks"]["coupling"] = kCouplingNames[found.walks->coupling];
     result["walks"]["walkers"] = found.walks->walkers;
     result["walks"]["exact_hops"] = found.walks->exact_hops;
     result["walks"]["halting_probability"] = found.walks->halting_probability;

@@ -80,8 +80,7 @@ int run(const TrainCommand& arguments, bool json) {
   const TrainResult result = train(config, arguments.folder, make_hooks(arguments));
   record_provenance(arguments.folder, started);
   print(as_json(config, arguments.folder, result), json);
-  if (!result.finished)
-    std::cerr << "stopped after " << result.steps << " steps; the same command goes on from there\n";
+  if (!result.finished) std::cerr << "stopped after " << result.steps << " steps; the same command resumes the run\n";
   return result.finished || arguments.stop_after > 0 ? 0 : 1;
 }
 
@@ -90,7 +89,7 @@ int run(const TrainCommand& arguments, bool json) {
 void add_train(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TrainCommand>();
   CLI::App* command = add_command(
-      app, context, "train", "Train a vision transformer, or go on where a run stopped",
+      app, context, "train", "Train a vision transformer, or resume a run",
       "  topomask train --out runs/first                        the defaults, on synthetic images\n"
       "  topomask train fashion.json --out runs/grf --model.variant grf --train.seed 1\n"
       "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"

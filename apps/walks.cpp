@@ -18,12 +18,12 @@ struct WalksCommand {
 };
 
 Json describe_table(const WalkTable& table) {
-  const double nodes = static_cast<double>(std::max<int64_t>(1, table.nodes()));
+  const double nodes = static_cast<double>(std::max<int64_t>(1, table.num_nodes()));
   const at::Tensor counts = table.counts().to(at::kLong), hops = table.hops().to(at::kLong);
   const auto steps = counts.mul(hops > 0).sum().item<int64_t>();
-  Json result{{"nodes", table.nodes()},
+  Json result{{"nodes", table.num_nodes()},
               {"walkers", table.walkers()},
-              {"walks", table.nodes() * table.walkers()},
+              {"walks", table.num_nodes() * table.walkers()},
               {"steps", steps},
               {"mean_length", static_cast<double>(steps) / (nodes * static_cast<double>(table.walkers()))},
               {"longest", hops.numel() > 0 ? hops.max().item<int64_t>() : 0},
@@ -63,7 +63,7 @@ void add_walks(CLI::App& app, Context& context) {
         activity.stage("counting");
         Json result = describe_table(table);
         result["seconds"] = seconds;
-        result["walks_per_second"] = static_cast<double>(table.nodes() * table.walkers()) / std::max(seconds, 1e-9);
+        result["walks_per_second"] = static_cast<double>(table.num_nodes() * table.walkers()) / std::max(seconds, 1e-9);
         if (!arguments->save.empty()) {
           activity.stage("writing " + arguments->save);
           save_walks(table, arguments->save);

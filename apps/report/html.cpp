@@ -114,7 +114,7 @@ std::string page(const std::string& title, const std::string& lead, const std::v
   }
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-         // The browser itself sees to it that the page asks for nothing.
+         // The browser enforces that the page loads nothing from the network.
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
          "'unsafe-inline'\">"
          "<link rel=\"icon\" href=\"data:,\">"

@@ -21,7 +21,8 @@ struct Section {
   std::string id, title, body;
 };
 
-/// A whole page, with everything it needs inside: it reads in light and dark, on a phone, and asks for nothing.
+/// A whole page, with everything it needs inside: it is readable in light and dark mode and on a phone, and loads
+/// nothing.
 std::string page(const std::string& title, const std::string& lead, const std::vector<Section>& sections);
 
 /// A table whose first row is the head; cells are HTML. Columns but the first are aligned right.
@@ -30,7 +31,7 @@ std::string html_table(const std::vector<std::vector<std::string>>& rows);
 /// The colour of a series, as CSS.
 std::string series_colour(size_t index);
 
-/// Names beside their colours.
+/// Names with their colours.
 std::string legend(const std::vector<std::string>& names);
 
 }  // namespace topomask::apps

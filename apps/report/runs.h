@@ -41,7 +41,7 @@ struct RunGroup {
 struct RunCollection {
   std::string split;             ///< what accuracy is of: test, or validation where no run has test
   std::vector<RunGroup> groups;  ///< the best first
-  int64_t images = 0;            ///< of that split; 0 where the data is not at hand
+  int64_t images = 0;            ///< of that split; 0 if the data is not available
 };
 
 /// Reads run folders; a folder of run folders stands for those. A folder that is neither is an error.
