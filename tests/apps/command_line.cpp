@@ -137,7 +137,7 @@ TEST(CommandLine, WalksAreSampledAndSaved) {
   const auto result = json_of(tool("walks cycle:9 --walkers 6 --fixed-hops 2 --save " + folder / "table --json"));
   EXPECT_EQ(result["walks"], 54);
   EXPECT_EQ(result["mean_length"], 2);
-  EXPECT_EQ(load_walks(folder / "table").nodes(), 9);
+  EXPECT_EQ(load_walks(folder / "table").num_nodes(), 9);
 }
 
 TEST(CommandLine, SuggestExplainAndBenchAnswer) {

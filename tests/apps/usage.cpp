@@ -1,4 +1,4 @@
-// Wrong usage is status 2 and a text that names the argument; a file that cannot be read is status 1.
+// Wrong usage is status 2 and a message that names the argument; a file that cannot be read is status 1.
 
 #include <gtest/gtest.h>
 
@@ -144,6 +144,9 @@ TEST(Usage, GraphsAreRefusedInWords) {
       {"mask random:5:2", "the probability of an edge must be in [0, 1], got 2"},
       {"mask random:5:nan", "the probability of an edge must be in [0, 1], got nan"},
       {"mask random:5:1e999", "'1e999' is too large a number"},
+      {"mask random:90000:0.9",
+       "the graph 'random:90000:0.9': there may be at most 1700000000 expected entries, which is twice the number of "
+       "edges"},
       {"mask random:5:0.5:-1", "'-1' is not a whole number"},
       {"walks tree:-4", "a size must be from 1"},
       {"suggest tree:-4", "a size must be from 1"},

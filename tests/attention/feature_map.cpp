@@ -62,8 +62,12 @@ TEST(FeatureMap, StabilisationCancelsInAttention) {
   const FeatureMap stable = FeatureMap::favor(4, 8, {.seed = 3, .stabilised = true});
   EXPECT_TRUE(close(attention(q, k, v, mask, {.features = stable, .eps = 1e-300}), plain, 1e-10));
   EXPECT_TRUE(close(stable.queries(q).amax(-1), at::full({2, 7}, 1 / std::sqrt(8.0), at::kDouble), 1e-12));
-  // Queries whose exponents overflow float32 stay finite.
-  EXPECT_TRUE(at::isfinite(stable.queries((q * 100).to(at::kFloat))).all().item<bool>());
+  // Queries whose exponents overflow float32: the largest feature is 1/√m, the others as in double. An exponent of size
+  // 1e5 is known to 1e5·2⁻²⁴ in float32.
+  const at::Tensor large = (q * 100).to(at::kFloat), features = stable.queries(large.to(at::kDouble));
+  EXPECT_GT(large.square().sum(-1).max().item<double>() / 2, 1e4);
+  EXPECT_TRUE(close(stable.queries(large), features, 0.02));
+  EXPECT_TRUE(close(stable.queries(large).amax(-1), at::full({2, 7}, 1 / std::sqrt(8.0)), 1e-6));
 }
 
 TEST(FeatureMap, SaysWhatIsWrong) {

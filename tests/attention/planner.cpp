@@ -67,37 +67,37 @@ TEST(Planner, ExplainsItself) {
 }
 
 TEST(Planner, KnowsWhatATensorCoreTakes) {
-  const auto route = [](int64_t side, int64_t hops, int64_t storage_size) {
+  const auto route = [](int64_t side, int64_t hops, at::ScalarType dtype) {
     const MaskPtr mask = power_series_mask(Graph::grid({side, side}).normalised(0.9), at::ones({hops + 1}));
     Workload w = workload(side * side);
-    w.gpu = true;
-    w.storage_size = storage_size;
+    w.device = at::kCUDA;
+    w.dtype = dtype;
     w.slices = std::max<int64_t>(1, 400000 / w.nodes);
     return plan_attention(*mask, w, int64_t{1} << 36).route;
   };
-  EXPECT_EQ(route(128, 3, 2), Route::sparse);
-  EXPECT_EQ(route(16, 4, 2), Route::sparse);  // 0.17 against 0.37 ms on an H200
-  EXPECT_EQ(route(16, 30, 2), Route::dense);  // a full mask
-  EXPECT_EQ(route(16, 10, 4), Route::dense);  // no tiles in float32
+  EXPECT_EQ(route(128, 3, at::kBFloat16), Route::sparse);
+  EXPECT_EQ(route(16, 4, at::kBFloat16), Route::sparse);  // 0.17 against 0.37 ms on an H200
+  EXPECT_EQ(route(16, 30, at::kBFloat16), Route::dense);  // a full mask
+  EXPECT_EQ(route(16, 10, at::kFloat), Route::dense);     // no tiles in float32
 }
 
 TEST(Planner, NeverPicksARouteThatItsKernelRefuses) {
   const MaskPtr mask = neighbours_mask(Graph::grid({64, 64}));
-  const auto offers_sparse = [&](int64_t features, int64_t storage_size, bool gpu) {
+  const auto offers_sparse = [&](int64_t features, at::ScalarType dtype, at::DeviceType device) {
     Workload w = workload(4096);
-    w.gpu = gpu;
-    w.storage_size = storage_size;
+    w.device = device;
+    w.dtype = dtype;
     w.features = features;
     const Plan plan = plan_attention(*mask, w, int64_t{1} << 36);
     EXPECT_EQ(plan.estimates[1].route, Route::sparse);
     EXPECT_TRUE(plan.estimates[1].available || plan.route != Route::sparse);
     return plan.estimates[1].available;
   };
-  EXPECT_TRUE(offers_sparse(512, 4, true));
-  EXPECT_FALSE(offers_sparse(1024, 4, true));  // FAVOR+ with many features in float32
-  EXPECT_TRUE(offers_sparse(1024, 2, true));
-  EXPECT_FALSE(offers_sparse(260, 8, true));
-  EXPECT_TRUE(offers_sparse(1024, 4, false));
+  EXPECT_TRUE(offers_sparse(512, at::kFloat, at::kCUDA));
+  EXPECT_FALSE(offers_sparse(1024, at::kFloat, at::kCUDA));  // FAVOR+ with many features in float32
+  EXPECT_TRUE(offers_sparse(1024, at::kBFloat16, at::kCUDA));
+  EXPECT_FALSE(offers_sparse(260, at::kDouble, at::kCUDA));
+  EXPECT_TRUE(offers_sparse(1024, at::kFloat, at::kCPU));
 }
 
 TEST(Planner, CountsTheWayBackWhereGradientsAreWanted) {

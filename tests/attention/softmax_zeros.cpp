@@ -161,13 +161,25 @@ TEST(SoftmaxAtZeros, ALargeLogitThereChangesNothingElse) {
           const auto there = [&](const at::Tensor& x) { return x.to(device).requires_grad_(); };
           const at::Tensor values = there(matrix.view(-1).clone());
           const std::vector<at::Tensor> inputs{there(q.clone()), there(k.clone()), there(v.clone()), values};
-          const at::Tensor out = softmax_attention(inputs[0], inputs[1], inputs[2],
-                                                   sparse_mask({full->to(device), values}), {.route = route});
+          const auto attended = [&] {
+            return softmax_attention(inputs[0], inputs[1], inputs[2], sparse_mask({full->to(device), values}),
+                                     {.route = route});
+          };
+          const at::Tensor out = attended();
           const at::Tensor weights = at::exp(at::tensor({0.1, 0.2}, dtype)) * matrix[0].narrow(0, 0, 2);
           const at::Tensor expected = at::matmul(weights / weights.sum(), v.narrow(0, 0, 2));
           const std::string what = std::string(to_string(route)) + ", logit " + std::to_string(logit);
           EXPECT_TRUE(close(out[0].to(at::kCPU), expected, 1e-5)) << what;
           EXPECT_TRUE(close(out[1].to(at::kCPU), at::zeros({2}, dtype), 0)) << what;
+          // Row 0 takes nothing from node 2, whatever its logit: gradients of q there are those of two nodes.
+          const auto of_row = gradients(attended()[0], g[0].to(device), inputs);
+          const at::Tensor small_q = q[0].to(at::kDouble).clone().requires_grad_();
+          const at::Tensor scores = small_q * at::tensor({0.1, 0.2}, dtype).to(at::kDouble);
+          const at::Tensor shares = scores.exp() * matrix[0].narrow(0, 0, 2).to(at::kDouble);
+          const at::Tensor two = at::matmul(shares / shares.sum(), v.narrow(0, 0, 2).to(at::kDouble));
+          const at::Tensor slope = gradients(two, g[0].to(at::kDouble), {small_q})[0];
+          EXPECT_TRUE(close(of_row[0][0].to(at::kCPU), slope, 1e-4, 1e-3)) << what;
+          EXPECT_TRUE(of_row[1][2].eq(0).all().item<bool>() && of_row[2][2].eq(0).all().item<bool>()) << what;
           for (const at::Tensor& gradient : gradients(out, g.to(device), inputs)) {
             EXPECT_TRUE(gradient.isfinite().all().item<bool>()) << what << gradient;
           }

@@ -48,6 +48,23 @@ foreach(text "[2, 16384, 64], gradient of alpha [4]" "sparse is estimated fastes
   endif()
 endforeach()
 
+# A program over the models trains for two steps; where they are not installed, their headers are not either.
+if(EXISTS "${scratch}/build/models")
+  run("${CMAKE_COMMAND}" -E env --unset=LD_LIBRARY_PATH "${scratch}/build/models" "${scratch}/run")
+  set(text "2 steps, 2 lines of metrics, evaluated: 1, checkpoint of step 2, walks over 16 patches")
+  string(FIND "${output}" "${text}" position)
+  if(position EQUAL -1)
+    message(FATAL_ERROR "the consumer of the models must print '${text}', got: ${output}")
+  endif()
+else()
+  foreach(header config.h nn/vit.h data/dataset.h train/train.h)
+    file(GLOB_RECURSE found "${scratch}/moved/include/topomask/${header}")
+    if(found)
+      message(FATAL_ERROR "${found} is installed without the models")
+    endif()
+  endforeach()
+endif()
+
 # The tool runs from where it was moved to.
 if(EXISTS "${scratch}/moved/bin/topomask")
   run("${CMAKE_COMMAND}" -E env --unset=LD_LIBRARY_PATH "${scratch}/moved/bin/topomask" info)

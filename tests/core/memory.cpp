@@ -20,11 +20,17 @@ at::Tensor bytes(int64_t count) {
 
 class KeptMemory : public ::testing::Test {
  protected:
-  void SetUp() override { release_kept_memory(); }
+  void SetUp() override {
+    release_kept_memory();
+    set_kept_memory_limit(int64_t{1} << 30);  // tests run without the cache, see support/poisoned_memory.h
+  }
   void TearDown() override {
     release_kept_memory();
-    set_kept_memory_limit(int64_t{1} << 30);
+    set_kept_memory_limit(limit_);
   }
+
+ private:
+  const int64_t limit_ = kept_memory_limit();
 };
 
 TEST_F(KeptMemory, IsThatOfAFreedLargeResult) {
@@ -72,6 +78,7 @@ TEST_F(KeptMemory, NeverHasTwoOwners) {
 
 TEST_F(KeptMemory, StaysInsideItsLimitOldestOut) {
   set_kept_memory_limit(5 * kMegabyte);
+  EXPECT_EQ(kept_memory_limit(), 5 * kMegabyte);
   { const at::Tensor a = bytes(2 * kMegabyte); }
   { const at::Tensor b = bytes(4 * kMegabyte); }
   EXPECT_EQ(kept_memory(), 4 * kMegabyte);

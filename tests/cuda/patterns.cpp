@@ -1,4 +1,5 @@
 #include "cuda/device.h"
+#include "sparse/product_estimate.h"
 #include "support/compare.h"
 
 namespace topomask {
@@ -30,6 +31,34 @@ TEST_F(Patterns, OfProductsAreTheCpus) {
   }
 }
 
+TEST_F(Patterns, OfProductsAreEstimatedAsOnTheCpu) {
+  const PatternPtr here = Graph::erdos_renyi(5000, 2e-3, 1).pattern(), there = here->to(gpu_);
+  const ProductEstimate expected = estimate_product({here, here}), actual = estimate_product({there, there});
+  EXPECT_EQ(actual.entries, expected.entries);
+  EXPECT_EQ(actual.work, expected.work);
+}
+
+TEST_F(Patterns, OfGraphsTransformAsOnTheCpu) {
+  const Graph here = Graph::erdos_renyi(60, 0.1, 3).to(at::kDouble), there = here.to(gpu_);
+  const auto same = [](const Graph& actual, const Graph& expected) {
+    EXPECT_TRUE(actual.device().is_cuda());
+    expect_same(*actual.pattern(), *expected.pattern());
+    EXPECT_TRUE(actual.weights().cpu().equal(expected.weights()));
+  };
+  EXPECT_EQ(there.num_edges(), here.num_edges());
+  same(there.normalised(0.7), here.normalised(0.7));
+  same(there.to(at::kFloat).normalised(0.7), here.to(at::kFloat).normalised(0.7));
+  const at::Tensor order = reverse_cuthill_mckee(here);
+  EXPECT_TRUE(reverse_cuthill_mckee(there).cpu().equal(order));
+  same(permuted(there, order.to(gpu_)), permuted(here, order));
+  same(induced_subgraph(there, order.slice(0, 0, 20).to(gpu_)), induced_subgraph(here, order.slice(0, 0, 20)));
+  same(cartesian_product(there, there), cartesian_product(here, here));
+  EXPECT_TRUE(connected_components(there).labels.cpu().equal(connected_components(here).labels));
+  const std::vector<Graph> here_twice{here, here.normalised()}, there_twice{there, there.normalised()};
+  same(GraphBatch(there_twice).graph(), GraphBatch(here_twice).graph());
+  EXPECT_TRUE(GraphBatch(there_twice).membership().cpu().equal(GraphBatch(here_twice).membership()));
+}
+
 TEST_F(Patterns, MovedTwiceAreOne) {
   const PatternPtr pattern = Graph::grid({5, 6}).pattern();
   const PatternPtr there = pattern->to(gpu_);
@@ -43,7 +72,6 @@ TEST_F(Patterns, AndMasksElsewhereAreRefusedByName) {
   const at::Tensor x = at::ones({4, 2}, gpu_);
   EXPECT_ERROR(mask->matmul(x), "Mask::matmul: x must be on cpu as the mask is, got Float[4, 2] on cuda:0");
   EXPECT_ERROR(attention(x, x, x, mask), "attention: mask must be on cuda:0 as q is, got cpu");
-  EXPECT_ERROR(connected_components(Graph::path(4).to(gpu_)), "connected_components: graph must be on cpu");
 }
 
 }  // namespace

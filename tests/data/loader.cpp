@@ -1,5 +1,9 @@
 #include "topomask/data/loader.h"
 
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -30,7 +34,43 @@ class OneBadImage final : public ImageDataset {
   }
 };
 
+/// Computes with torch, and counts the threads that took part.
+class ComputedImages final : public ImageDataset {
+ public:
+  ComputedImages() : ImageDataset({"computed images", 24, {"only"}, {1, 2, 2}}) {}
+  int64_t read(int64_t, uint8_t* image) const override {
+    std::fill_n(image, 4, static_cast<uint8_t>(at::ones({1 << 18}).sum().item<double>() / (1 << 18)));
+    std::set<std::thread::id> seen;
+    std::mutex mutex;
+    at::parallel_for(0, 64, 1, [&](int64_t, int64_t) {
+      const std::lock_guard lock(mutex);
+      seen.insert(std::this_thread::get_id());
+    });
+    const std::lock_guard lock(mutex_);
+    most_threads = std::max({most_threads, static_cast<int>(seen.size()), at::get_num_threads()});
+    return 0;
+  }
+
+  mutable int most_threads = 0;
+
+ private:
+  mutable std::mutex mutex_;
+};
+
 }  // namespace
+
+TEST(Loader, WorkersComputeOnOneThreadEach) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(4);
+  const auto images = std::make_shared<ComputedImages>();
+  {
+    Loader loader(images, {.batch_size = 8, .workers = 3});
+    for (int step = 0; step < 9; ++step) loader.next();
+  }
+  EXPECT_EQ(images->most_threads, 1);
+  EXPECT_EQ(at::get_num_threads(), 4) << "the thread that trains has all of its own";
+  at::set_num_threads(threads);
+}
 
 TEST(Loader, BatchesAreTheSameForAnyNumberOfWorkers) {
   LoaderOptions options{.batch_size = 7, .workers = 0, .crop_padding = 2, .flip = true, .seed = 5};

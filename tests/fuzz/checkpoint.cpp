@@ -12,7 +12,7 @@ using namespace topomask;
 
 /// Puts right the length of the header, the length of the file in it, and the checksum at the end: no mutation would
 /// get past them. The tensors begin behind the line break that a repaired header ends with.
-void repair(std::string& bytes) {
+void repair_checkpoint(std::string& bytes) {
   constexpr std::string_view kKey = "\"bytes\":\"";
   constexpr size_t kLength = 8, kDigits = 20, kChecksum = 4;
   if (bytes.size() < kLength + kChecksum) return;
@@ -31,10 +31,10 @@ void repair(std::string& bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(checkpoint) {
   static fuzz::MemoryFile file("checkpoint");
   std::string bytes(fuzz::text_of(data, size));
-  if (size % 8 != 7) repair(bytes);
+  if (size % 8 != 7) repair_checkpoint(bytes);
   const std::string& path = file.put(bytes);
   fuzz::run(path, [&] {
     const Checkpoint checkpoint = load_checkpoint(path);
@@ -42,5 +42,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (const auto& [name, tensor] : *part) fuzz::require(tensor.is_contiguous(), "a tensor that is not laid out");
     }
   });
-  return 0;
 }

@@ -18,7 +18,7 @@ std::string folder_of(const std::string& file) {
   return folder;
 }
 
-void read(const DatasetPtr& dataset) {
+void read_last_image(const DatasetPtr& dataset) {
   const auto [channels, height, width] = dataset->image_shape();
   std::string image(static_cast<size_t>(channels * height * width), '\0');
   const int64_t label = dataset->read(dataset->size() - 1, reinterpret_cast<uint8_t*>(image.data()));
@@ -27,12 +27,11 @@ void read(const DatasetPtr& dataset) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(cifar) {
   static fuzz::MemoryFile file("cifar");
   static const std::string folder = folder_of(file.put(""));
   file.put(fuzz::text_of(data, size));
   const DataOptions options{.path = folder};
-  fuzz::run(folder, [&] { read(open_cifar10(options, /*test=*/true)); });
-  fuzz::run(folder, [&] { read(open_cifar100(options, /*test=*/true)); });
-  return 0;
+  fuzz::run(folder, [&] { read_last_image(open_cifar10(options, /*test=*/true)); });
+  fuzz::run(folder, [&] { read_last_image(open_cifar100(options, /*test=*/true)); });
 }

@@ -2,12 +2,11 @@
 
 #include "fuzz/harness.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(config) {
   using namespace topomask;
   fuzz::run("", [&] {
     const RunConfig config = parse_config(std::string(fuzz::text_of(data, size)), "fuzz: ");
     const std::string json = to_json(config);
     fuzz::require(to_json(parse_config(json, "fuzz: ")) == json, "a configuration does not read back as it is written");
   });
-  return 0;
 }

@@ -44,11 +44,11 @@ std::string outcome(const std::string& path) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) return 0;
+FUZZ_TARGET(gzip) {
+  if (size == 0) return;
   const std::string_view text = fuzz::text_of(data + 1, size - 1);
   // Plain text that starts as gzip does would be taken for it.
-  if (text.starts_with("\x1f\x8b")) return 0;
+  if (text.starts_with("\x1f\x8b")) return;
   const size_t streams = 1 + data[0] % 4, part = text.size() / streams;
   std::string packed;
   for (size_t i = 0; i < streams; ++i) {
@@ -57,5 +57,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   static fuzz::MemoryFile plain_file("plain"), packed_file("packed");
   fuzz::require(outcome(plain_file.put(text)) == outcome(packed_file.put(packed)), "gzip and plain text differ");
-  return 0;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <c10/util/Exception.h>
-#include <c10/util/Logging.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,6 +15,13 @@
 // What fuzzers share. A reader may return or throw a c10::Error that names its file; anything else is a finding.
 
 namespace topomask::fuzz {
+
+using Target = void (*)(const uint8_t* data, size_t size);
+
+/// Adds a target to the program, which runs the one that it is called by (support/main.cpp).
+struct Registration {
+  Registration(const char* name, Target target);
+};
 
 /// Ends the program where a promise is broken, so that libFuzzer keeps the input.
 inline void require(bool promise, const char* what) {
@@ -76,13 +82,8 @@ inline void check_graph(const Graph& graph) {
 
 }  // namespace topomask::fuzz
 
-/// The stack of an error is not looked at, and walking it takes longer than a reader does.
-extern "C" inline __attribute__((used)) int LLVMFuzzerInitialize(int*, char***) {
-  c10::SetStackTraceFetcher([] { return std::string(); });
-  return 0;
-}
-
-/// A small quarantine: the memory of a run should be the reader's.
-extern "C" inline __attribute__((used)) const char* __asan_default_options() {
-  return "quarantine_size_mb=4:malloc_context_size=6:allocator_release_to_os_interval_ms=500";
-}
+/// What is done with an input, `data` and `size`: FUZZ_TARGET(npz) { … }. The name is that of the file.
+#define FUZZ_TARGET(name)                                                     \
+  static void fuzz_##name(const uint8_t* data, size_t size);                  \
+  static const topomask::fuzz::Registration kFuzz_##name(#name, fuzz_##name); \
+  static void fuzz_##name(const uint8_t* data, size_t size)

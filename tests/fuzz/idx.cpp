@@ -1,7 +1,7 @@
 #include "data/readers.h"
 #include "fuzz/harness.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(idx) {
   using namespace topomask;
   static fuzz::MemoryFile file("idx");
   const std::string& path = file.put(fuzz::text_of(data, size));
@@ -9,5 +9,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::run(path,
               [&] { fuzz::require(read_idx(path, dimensions).dim() == dimensions, "an array of another shape"); });
   }
-  return 0;
 }

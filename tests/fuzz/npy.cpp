@@ -44,7 +44,7 @@ class Archive {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(npy) {
   constexpr const char* kNames[] = {"src.npy", "dst.npy", "weight.npy", "num_nodes.npy"};
   Archive archive;
   std::string_view rest = topomask::fuzz::text_of(data, size);
@@ -57,5 +57,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const std::string bytes = archive.bytes();
   topomask::fuzz::read_graph_file(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), topomask::read_npz);
-  return 0;
 }

@@ -6,7 +6,7 @@
 namespace {
 
 /// Puts right the checksum of each chunk, length, type and data: most mutations would not get past it.
-void repair(std::string& bytes) {
+void repair_png(std::string& bytes) {
   auto* data = reinterpret_cast<unsigned char*>(bytes.data());
   for (size_t at = 8; at + 12 <= bytes.size();) {
     const size_t length = size_t{data[at]} << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3];
@@ -19,12 +19,11 @@ void repair(std::string& bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(png) {
   using namespace topomask;
   static fuzz::MemoryFile file("png");
   std::string bytes(fuzz::text_of(data, size));
-  if (size % 8 != 0) repair(bytes);
+  if (size % 8 != 0) repair_png(bytes);
   const std::string& path = file.put(bytes);
   fuzz::run(path, [&] { fuzz::require(read_image(path).size(0) == 3, "an image without three channels"); });
-  return 0;
 }

@@ -1,6 +1,5 @@
 #include "fuzz/graph_file.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(snap) {
   topomask::fuzz::read_graph_file(data, size, topomask::read_snap);
-  return 0;
 }

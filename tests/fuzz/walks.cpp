@@ -9,7 +9,7 @@
 namespace {
 
 /// Puts right the checksums of the header and of the arrays: no mutation would get past them.
-void repair(std::string& bytes) {
+void repair_walks(std::string& bytes) {
   constexpr size_t kHeader = 152, kSum = 12, kSummed = 16;
   if (bytes.size() < kHeader + 4) return;
   auto* data = reinterpret_cast<unsigned char*>(bytes.data());
@@ -23,16 +23,15 @@ void repair(std::string& bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(walks) {
   using namespace topomask;
   static fuzz::MemoryFile file("walks");
   std::string bytes(fuzz::text_of(data, size));
-  if (size % 16 != 1) repair(bytes);  // a table has as many bytes as its arrays, mostly an even number
+  if (size % 16 != 1) repair_walks(bytes);  // a table has as many bytes as its arrays, mostly an even number
   const std::string& path = file.put(bytes);
   fuzz::run(path, [&] {
     const WalkTable table = load_walks(path);
     fuzz::require(table.columns().size(0) == table.loads().size(0), "arrays of two lengths");
     table.independent_pairs();
   });
-  return 0;
 }

@@ -127,6 +127,21 @@ TEST(Graph, WithWeightsReplacesTheWeightsOnly) {
                  "with_weights: weights of an undirected graph must be symmetric, got 1 at (0, 1) and 3 at (1, 0)");
 }
 
+TEST(Graph, SharesItsWeightsWithTheCaller) {
+  const at::Tensor weights = at::tensor({1., 1., 2., 2.}), learnt = weights.clone().requires_grad_();
+  const Graph graph = Graph::path(3).with_weights(weights), other = Graph::path(3).with_weights(learnt);
+  const Graph same = Graph::from_csr(graph.offsets(), graph.columns(), weights);
+  weights.mul_(2);
+  {
+    const at::NoGradGuard a_step_of_an_optimiser;
+    learnt.mul_(2);
+  }
+  const at::Tensor doubled = at::tensor({2., 2., 4., 4.});
+  EXPECT_TRUE(at::equal(graph.weights(), doubled));
+  EXPECT_TRUE(at::equal(same.weights(), doubled));
+  EXPECT_TRUE(at::equal(other.weights(), doubled));
+}
+
 TEST(Graph, ToChangesTheWeightType) {
   const Graph wide = Graph::path(3).to(at::kDouble);
   EXPECT_EQ(wide.weights().scalar_type(), at::kDouble);

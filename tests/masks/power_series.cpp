@@ -32,6 +32,29 @@ TEST(PowerSeries, IsTheSumOfPowers) {
   }
 }
 
+TEST(PowerSeries, SharesABasisBetweenMasks) {
+  const Graph graph = Graph::grid({6, 7}).to(at::kDouble).normalised(0.9);
+  const PowerSeriesBasisPtr basis = power_series_basis(graph, 4);
+  const MaskPtr first = power_series_mask(basis, random_coefficients({4}));
+  for (const at::Tensor& alpha : {random_coefficients({4}), random_coefficients({3, 4})}) {
+    const MaskPtr mask = power_series_mask(basis, alpha);
+    expect_mask_is(mask, dense_series(graph, alpha));
+    EXPECT_EQ(mask->sparse()->pattern, first->sparse()->pattern) << "one K-hop pattern for all of them";
+  }
+  // α computed in every step: the gradient goes through the computation.
+  const at::Tensor logits = random_coefficients({4}).detach().requires_grad_();
+  const at::Tensor x = normal({42, 3}, 5);
+  power_series_mask(basis, at::softmax(logits, 0))->matmul(x).sum().backward();
+  const at::Tensor by_basis = logits.grad().clone();
+  logits.mutable_grad().zero_();
+  power_series_mask(graph, at::softmax(logits, 0))->matmul(x).sum().backward();
+  EXPECT_TRUE(close(by_basis, logits.grad(), 1e-12));
+
+  EXPECT_ERROR(power_series_basis(graph, 0), "power_series_basis: terms must be >= 1, got 0");
+  EXPECT_ERROR(power_series_mask(basis, random_coefficients({5})), "alpha must have 4 coefficients as the basis has");
+  EXPECT_ERROR(power_series_mask(PowerSeriesBasisPtr(), random_coefficients({5})), "basis must not be null");
+}
+
 TEST(PowerSeries, TakesSignedWeightsAndSelfLoops) {
   const at::Tensor source = at::tensor({0, 0, 1, 3}, at::kLong), target = at::tensor({0, 1, 2, 3}, at::kLong);
   const Graph graph = Graph::from_edges(5, source, target, at::tensor({0.5, -0.3, 0.7, 0.2}, at::kDouble));

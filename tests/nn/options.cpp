@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "nn/names.h"
 #include "support/compare.h"
 #include "topomask/masks.h"
 #include "topomask/nn/vit.h"
@@ -52,8 +53,21 @@ TEST(ViTOptions, CountsAreInRange) {
 }
 
 TEST(ViTOptions, NamesAreKnownEvenWhereTheVariantDoesNotUseThem) {
-  expect_refused([](auto& o) { o.variant = "softmax", o.sampler = "best"; }, "sampler must be iid, antithetic,");
+  expect_refused([](auto& o) { o.variant = "softmax", o.sampler = "best"; },
+                 "sampler must be independent, antithetic,");
   expect_refused([](auto& o) { o.variant = "softmax", o.features = "tanh"; }, "features must be relu, elu1 or favor");
+}
+
+TEST(ViTOptions, TakesTheFormerNameOfIndependentWalkers) {
+  for (const char* sampler : {"independent", "iid"}) {
+    ViTOptions options;
+    options.sampler = sampler;
+    EXPECT_NO_THROW(options.check(""));
+  }
+  EXPECT_EQ(sampler_coupling("iid"), Coupling::independent);
+  EXPECT_EQ(sampler_coupling("independent"), Coupling::independent);
+  EXPECT_EQ(sampler_coupling("antithetic_repelling"), Coupling::antithetic_repelling);
+  EXPECT_ERROR(sampler_coupling("best"), "ViT: sampler must be independent, antithetic, repelling or");
 }
 
 TEST(LayerArguments, AreInRange) {

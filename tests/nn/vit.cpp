@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "nn/heads_mask.h"
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "topomask/masks.h"
@@ -99,17 +98,6 @@ TEST(MultiheadAttention, TakesAnyMaskAndLearnsItsParameters) {
   EXPECT_TRUE(attention.named_parameters().contains("variant.mask.0"));
   EXPECT_ERROR(GivenMask(nullptr), "GivenMask: mask must be given, got none");
   EXPECT_ERROR(MultiheadAttention(8, 3, std::make_shared<SoftmaxAttention>()), "heads must divide width 8, got 3");
-}
-
-TEST(HeadsMask, IsEachMaskInItsHead) {
-  const Graph graph = Graph::grid({3, 4}).normalised().to(at::kDouble);
-  const at::Tensor w = graph.matrix().dense(), eye = at::eye(12, at::kDouble);
-  const at::Tensor near = at::tensor({1.0, 0.5}, at::kDouble).requires_grad_();
-  const at::Tensor far = at::tensor({0.7, -0.2, 0.3}, at::kDouble).requires_grad_();
-  const MaskPtr both = heads_mask({power_series_mask(graph, near), power_series_mask(graph, far)});
-  const at::Tensor reference =
-      at::stack({near[0] * eye + near[1] * w, far[0] * eye + far[1] * w + far[2] * at::matmul(w, w)});
-  testing::expect_mask_is(both, reference);
 }
 
 }  // namespace

@@ -15,9 +15,13 @@ TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4, torch.bfloat16: 3e-2, to
 
 def to_cuda(args):
     """The same arguments on the GPU, leaves of their own."""
-    return tuple(
-        a.detach().cuda().requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) else a for a in args
-    )
+
+    def there(a):
+        if isinstance(a, list):
+            return [there(each) for each in a]
+        return a.detach().cuda().requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) else a
+
+    return tuple(there(a) for a in args)
 
 
 def cuda_calls(**options):
@@ -34,11 +38,11 @@ def cuda_calls(**options):
         ("a hub", hub),
         ("wide", wide),
     ):
-        yield f"spmm {label}", ops.spmm, (c.values, c.x, *c.pattern)
-        yield f"spmm_transposed {label}", ops.spmm_transposed, (c.values, c.y, *c.pattern)
+        yield f"spmm {label}", ops.spmm, (c.values, c.x, list(c.pattern))
+        yield f"spmm_transposed {label}", ops.spmm_transposed, (c.values, c.y, list(c.pattern))
         for with_tiles, tiles in (("", ()), ("tiles", tiles_of(c))):
-            yield f"sparse_attention {label} {with_tiles}", ops.sparse_attention, (*product_arguments(c), 1e-6, *tiles)
-            yield f"sparse_softmax_attention {label} {with_tiles}", ops.sparse_softmax_attention, (*product_arguments(c), 0.5, 1e-6, *tiles)
+            yield f"sparse_attention {label} {with_tiles}", ops.sparse_attention, (*product_arguments(c, tiles), 1e-6)
+            yield f"sparse_softmax_attention {label} {with_tiles}", ops.sparse_softmax_attention, (*product_arguments(c, tiles), 0.5, 1e-6)
 
 
 def gradients(function, args):
@@ -75,7 +79,7 @@ class Cuda(unittest.TestCase):
     def test_values_need_no_gradient(self):
         for dtype in (torch.float32, torch.bfloat16):
             case = Case(rows=70, cols=70, m=64, d=64, dtype=dtype)
-            args = to_cuda((*product_arguments(case), 1e-6, *tiles_of(case)))
+            args = to_cuda((*product_arguments(case, tiles_of(case)), 1e-6))
             _, expected = gradients(ops.sparse_attention, args)
             _, actual = gradients(ops.sparse_attention, (*args[:3], args[3].detach(), *args[4:]))
             self.assertEqual(len(actual), 3)
@@ -85,7 +89,7 @@ class Cuda(unittest.TestCase):
     def test_gradcheck_in_double(self):
         case = Case()
         for function, args in (
-            (ops.spmm, (case.values, case.x, *case.pattern)),
+            (ops.spmm, (case.values, case.x, list(case.pattern))),
             (ops.sparse_attention, (*product_arguments(case), 1e-6)),
             (ops.sparse_softmax_attention, (*product_arguments(case), 0.5, 1e-6)),
         ):
@@ -105,8 +109,8 @@ class Cuda(unittest.TestCase):
             case = Case(rows=70, cols=70, m=64, d=64, dtype=dtype)  # two slices share each head of values
             for function, args in (
                 (ops.sparse_attention, (*product_arguments(case), 1e-6)),
-                (ops.sparse_attention, (*product_arguments(case), 1e-6, *tiles_of(case))),
-                (ops.spmm, (case.values, case.x, *case.pattern)),
+                (ops.sparse_attention, (*product_arguments(case, tiles_of(case)), 1e-6)),
+                (ops.spmm, (case.values, case.x, list(case.pattern))),
             ):
                 args = to_cuda(args)
                 first = gradients(function, args)
@@ -121,7 +125,7 @@ class Cuda(unittest.TestCase):
                 self.replay(Case(rows=70, cols=70, m=64, d=64, dtype=dtype))
 
     def replay(self, inputs):
-        case = (*product_arguments(inputs), 1e-6, *tiles_of(inputs))
+        case = (*product_arguments(inputs, tiles_of(inputs)), 1e-6)
         expected, expected_grads = gradients(ops.sparse_attention, to_cuda(case))
         cotangent = torch.randn(expected[0].shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(expected[0])
         stream = torch.cuda.Stream()
@@ -143,7 +147,7 @@ class Cuda(unittest.TestCase):
         for dtype in (torch.float32, torch.bfloat16):
             for m, d in ((64, 64), (24, 40), (5, 3)):
                 case = Case(rows=70, cols=70, m=m, d=d, dtype=dtype)
-                args = to_cuda((*product_arguments(case), 1e-6, *tiles_of(case)))
+                args = to_cuda((*product_arguments(case, tiles_of(case)), 1e-6))
                 expected = gradients(ops.sparse_attention, args)
                 # [B, N, H, C] in memory, and heads beside one another in wider rows.
                 for apart in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
@@ -160,15 +164,16 @@ class Cuda(unittest.TestCase):
         for rows, cols, density in ((70, 70, 0.4), (37, 900, 0.02), (2500, 2400, 0.002), (5, 3, 0.5), (33, 40, 0)):
             case = Case(rows=rows, cols=cols, density=density, hub=True)
             for offsets, columns in (case.pattern[:2], case.pattern[2:4]):
-                tiles = ops.row_tiles(offsets.cuda(), columns.cuda())
-                self.assertTrue(torch.equal(tiles.cpu(), ops.row_tiles(offsets, columns)))
+                tiles = ops.row_tiles([offsets.cuda(), columns.cuda()])
+                self.assertTrue(torch.equal(tiles.cpu(), ops.row_tiles([offsets, columns])))
 
     def test_other_tiles_are_refused(self):
         case = Case(rows=70, cols=70, dtype=torch.bfloat16)
-        args, (rows, columns) = to_cuda((*product_arguments(case), 1e-6)), to_cuda(tiles_of(case))
+        *args, pattern = to_cuda(product_arguments(case))
+        rows, columns = to_cuda(tiles_of(case))
         for wrong in (rows[:3], rows.float(), rows.cpu(), rows[:-1]):
-            with self.assertRaisesRegex((RuntimeError, ValueError), "tiles must be row_tiles of a pattern of 70 rows|same device|two devices"):
-                ops.sparse_attention(*args, wrong, columns)
+            with self.assertRaisesRegex((RuntimeError, ValueError), "tiles of pattern must be (row_tiles of 70 rows|a vector of Int on cuda)|same device|two devices"):
+                ops.sparse_attention(*args, [*pattern, wrong, columns], 1e-6)
 
     def test_rows_wider_than_a_group_holds_are_refused(self):
         args = to_cuda((*product_arguments(Case(d=257)), 1e-6))

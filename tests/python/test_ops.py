@@ -65,18 +65,18 @@ def weights_arguments(mask_heads, dtype=torch.float64, requires_grad=True):
     return scores.to(dtype).requires_grad_(requires_grad), mask.to(wide).requires_grad_(requires_grad), 1e-6
 
 
-def product_arguments(case):
-    return (case.q, case.k, case.v, case.values, *case.pattern)
+def product_arguments(case, tiles=()):
+    return (case.q, case.k, case.v, case.values, [*case.pattern, *tiles])
 
 
 def tiles_of(case):
     """The tiles of the rows and of the columns of its pattern."""
     offsets, columns, t_offsets, t_columns, _ = case.pattern
-    return ops.row_tiles(offsets, columns), ops.row_tiles(t_offsets, t_columns)
+    return ops.row_tiles([offsets, columns]), ops.row_tiles([t_offsets, t_columns])
 
 
 def factored_arguments(left, right):
-    return (left.q, right.q[..., : left.q.shape[-1]], left.y, left.values, *left.pattern, right.values, *right.pattern)
+    return (left.q, right.q[..., : left.q.shape[-1]], left.y, left.values, list(left.pattern), right.values, list(right.pattern))
 
 
 def factored_case(**options):
@@ -140,10 +140,10 @@ def differentiable_calls(**options):
     tall = Case(rows=9, cols=5, value_heads=1, **options)
     table, index, at_places = table_arguments(**options)
     return [
-        ("spmm", ops.spmm, (case.values, case.x, *case.pattern)),
-        ("spmm, rectangular", ops.spmm, (tall.values, tall.x, *tall.pattern)),
-        ("spmm_transposed", ops.spmm_transposed, (case.values, case.y, *case.pattern)),
-        ("spmm_transposed, rectangular", ops.spmm_transposed, (tall.values, tall.y, *tall.pattern)),
+        ("spmm", ops.spmm, (case.values, case.x, list(case.pattern))),
+        ("spmm, rectangular", ops.spmm, (tall.values, tall.x, list(tall.pattern))),
+        ("spmm_transposed", ops.spmm_transposed, (case.values, case.y, list(case.pattern))),
+        ("spmm_transposed, rectangular", ops.spmm_transposed, (tall.values, tall.y, list(tall.pattern))),
         ("sparse_attention", ops.sparse_attention, (*product_arguments(case), 1e-6)),
         ("sparse_attention, shared values", ops.sparse_attention, (*product_arguments(tall), 1e-6)),
         ("sparse_softmax_attention", ops.sparse_softmax_attention, (*product_arguments(case), 0.5, 1e-6)),
@@ -185,15 +185,15 @@ class Registration(unittest.TestCase):
             factored = factored_case(requires_grad=False)
             numerator, factored_denominator = ops.factored_product(*factored)
         calls = [
-            (ops.sddmm, (case.y, case.x, *case.pattern[:2], 1)),
-            (ops.sddmm, (case.y, case.x, *case.pattern[:2], 2)),
+            (ops.sddmm, (case.y, case.x, list(case.pattern[:2]), 1)),
+            (ops.sddmm, (case.y, case.x, list(case.pattern[:2]), 2)),
         ]
         for want in (False, True):
             calls.append((ops.factored_product_backward, (numerator, factored_denominator, *factored, want, not want)))
         for softmax, keep, want in itertools.product((False, True), repeat=3):
             rule = (softmax, 0.5, 1e-6)
             left = ops.sparse_attention_forward(*product_arguments(case), *rule, keep)
-            calls.append((ops.sparse_attention_backward, (case.y, *product_arguments(case), *left, *rule, want)))
+            calls.append((ops.sparse_attention_backward, (case.y, *product_arguments(case), list(left), *rule, want)))
         a, b, *patterns = sparse_product_arguments(case, Case(rows=5, requires_grad=False))
         grad = ops.sparse_product(a, b, *patterns)
         calls.append((ops.sparse_product_backward, (grad, b, *patterns, False)))
@@ -245,19 +245,19 @@ class Tiles(unittest.TestCase):
             with self.subTest(rows=rows, cols=cols):
                 dense = torch.rand(rows, cols, generator=torch.Generator().manual_seed(rows)) < density
                 dense[3:4] = False
-                tiles = ops.row_tiles(*pattern_tensors(dense)[:2])
+                tiles = ops.row_tiles(list(pattern_tensors(dense)[:2]))
                 self.assertEqual(list(self.entries(tiles, rows)), [tuple(entry) for entry in dense.nonzero().tolist()])
 
     def test_leave_long_rows_out(self):
         dense = torch.zeros(100, 3000, dtype=torch.bool)
         dense[:, 7], dense[2], dense[18] = True, True, True
-        found = list(self.entries(ops.row_tiles(*pattern_tensors(dense)[:2]), 100))
+        found = list(self.entries(ops.row_tiles(list(pattern_tensors(dense)[:2])), 100))
         self.assertEqual(found, [(row, 7) for row in range(100) if row not in (2, 18)])
 
     def test_change_nothing_on_the_cpu(self):
         case = Case(dtype=torch.bfloat16)
         for function, rule in ((ops.sparse_attention, (1e-6,)), (ops.sparse_softmax_attention, (0.5, 1e-6))):
-            with_tiles, without = (function(*product_arguments(case), *rule, *tiles) for tiles in (tiles_of(case), ()))
+            with_tiles, without = (function(*product_arguments(case, tiles), *rule) for tiles in (tiles_of(case), ()))
             for a, e in zip(with_tiles, without):
                 self.assertTrue(torch.equal(a, e))
 
@@ -278,9 +278,9 @@ class Walks(unittest.TestCase):
                                       {"walkers": 2, "group_products": group_products})
 
     def test_opcheck_of_what_depends_on_data(self):
-        offsets, columns, t_offsets, t_columns, _ = pattern_tensors(torch.rand(7, 5, generator=torch.Generator().manual_seed(2)) < 0.4)
-        torch.library.opcheck(ops.product_pattern.default, (offsets, columns, t_offsets, t_columns, 7))
-        torch.library.opcheck(ops.row_tiles.default, (offsets, columns))
+        pattern = list(pattern_tensors(torch.rand(7, 5, generator=torch.Generator().manual_seed(2)) < 0.4))
+        torch.library.opcheck(ops.product_pattern.default, (pattern, pattern))
+        torch.library.opcheck(ops.row_tiles.default, (pattern[:2],))
         torch.library.opcheck(ops.nearest_neighbours.default, (torch.rand(9, 3, dtype=torch.float64), 2))
 
     def test_sampling_and_features_compile_in_one_graph(self):
@@ -301,14 +301,34 @@ class Walks(unittest.TestCase):
         self.assertFalse(torch.equal(walk_table(seed=8, walkers=50)[1], walk_table(walkers=50)[1]))
 
     def test_unknown_names_are_refused(self):
-        for argument, text in (("coupling", "independent, antithetic, repelling, antithetic_repelling"),
-                               ("proposal", "uniform, weights, given")):
-            with self.assertRaisesRegex(RuntimeError, f"sample_walks: {argument} must be one of {text}, got none"):
+        for argument, text in (("coupling", "independent, antithetic, repelling or antithetic_repelling"),
+                               ("proposal", "uniform, weights or given")):
+            with self.assertRaisesRegex(RuntimeError, f"sample_walks: {argument} must be {text}, got none"):
                 walk_table(**{argument: "none"})
 
     def test_second_derivatives(self):
         args = walk_arguments()
         torch.autograd.gradgradcheck(lambda f: ops.walk_features(f, *args[1:]).pow(3), args[:1])
+
+
+class SeparateArguments(unittest.TestCase):
+    """The tensors of a pattern as arguments of their own: how the operators were called before they took a list."""
+
+    def test_the_old_form_gives_the_same(self):
+        case = Case(dtype=torch.float32)
+        *nodes, pattern = product_arguments(case)
+        left = factored_case(dtype=torch.float32)
+        for name, new, old in (
+            ("spmm", (case.values, case.x, pattern), (case.values, case.x, *pattern)),
+            ("spmm_transposed", (case.values, case.y, pattern), (case.values, case.y, *pattern)),
+            ("sddmm", (case.y, case.x, pattern[:2], 2), (case.y, case.x, *pattern[:2], 2)),
+            ("sparse_attention", (*nodes, pattern, 1e-6), (*nodes, *pattern, 1e-6)),
+            ("sparse_softmax_attention", (*nodes, pattern, 0.5, 1e-6), (*nodes, *pattern, 0.5, 1e-6)),
+            ("factored_product", left, (*left[:4], *left[4], left[5], *left[6])),
+        ):
+            with self.subTest(name):
+                function = getattr(ops, name)
+                torch.testing.assert_close(outputs_of(function(*old)), outputs_of(function(*new)), rtol=0, atol=0)
 
 
 class Gradients(unittest.TestCase):
@@ -363,7 +383,7 @@ class Autocast(unittest.TestCase):
     def test_nodes_take_the_autocast_dtype_and_values_stay_float32(self):
         case = Case(dtype=torch.float32, requires_grad=False)
         low = [t.bfloat16() for t in (case.q, case.k, case.v)]
-        rest = (case.values, *case.pattern)
+        rest = (case.values, list(case.pattern))
         factored = factored_case(dtype=torch.float32, requires_grad=False)
         low_factored = [t.bfloat16() for t in factored[:3]] + list(factored[3:])
         expected = [

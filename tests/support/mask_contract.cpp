@@ -4,12 +4,14 @@
 #include <ATen/Parallel.h>
 
 #include <array>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "support/compare.h"
 #include "support/devices.h"
 #include "support/parameter_changes.h"
+#include "support/poisoned_memory.h"
 #include "topomask/attention.h"
 
 namespace topomask::testing {
@@ -231,6 +233,8 @@ void expect_mask_is(const MaskPtr& mask, const at::Tensor& reference, double tol
                std::to_string(mask->heads()));
   for (const at::Device device : devices()) {
     SCOPED_TRACE("on " + device.str());
+    std::optional<PoisonedMemory> poison;  // on the CPU every test runs so
+    if (!device.is_cpu()) poison.emplace(device);
     const Placed placed{device.is_cpu() ? mask : mask->to(device), learnable(*mask), device};
     // A mask whose rows can be empty or signed keeps its denominators away from zero by eps; the references above do so
     // too.

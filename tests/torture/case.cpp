@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "torture/case_parts.h"
+#include "torture/refusal.h"
 
 namespace topomask::torture {
 namespace {
@@ -82,6 +83,7 @@ void run(Draw& draw, at::Device device, Outcome& outcome) {
   }
   outcome.what = what;
   outcome.failure = judge.failure();
+  outcome.beyond = judge.left_out();
   outcome.worst = judge.worst();
   outcome.worst_name = judge.worst_name();
 }
@@ -93,6 +95,9 @@ Outcome run_case(Draw& draw, at::Device device) {
   outcome.family = "(not made)";
   try {
     run(draw, device, outcome);
+  } catch (const RefusedByDesign& refusal) {
+    outcome.refused = first_line(refusal.what());
+    if (outcome.operation.empty()) outcome.operation = "(refused)";
   } catch (const c10::Error& error) {
     outcome.failure = "threw: " + first_line(error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 #include "core/recycled.h"
 #include "topomask/attention.h"
 #include "torture/case_parts.h"
+#include "torture/refusal.h"
 
 namespace topomask::torture {
 namespace {
@@ -113,10 +114,11 @@ struct Doubles {
 };
 
 /// Compares the output and all gradients. `scales`: the sizes of the gradients of q, k, v (after any feature map) and
-/// M for a cotangent.
+/// M for a cotangent; `passed`: what of the reference lies between q or k and the output in their dtype.
 template <class MakeScales>
 void judge_output(const Setting& setting, Judge& judge, const Inputs3& in, const Doubles& wide, const at::Tensor& out,
-                  const Expected& expected, Mode mode, const MakeScales& make_scales) {
+                  const Expected& expected, Mode mode, const std::vector<at::Tensor>& passed,
+                  const MakeScales& make_scales) {
   const double tol = setting.tolerance.total();
   judge.compare("out", at::where(expected.sound.to(out.device()), out.detach(), at::zeros_like(out)),
                 expected.out.detach() * expected.sound, expected.scale * expected.sound, tol);
@@ -149,6 +151,13 @@ void judge_output(const Setting& setting, Judge& judge, const Inputs3& in, const
   const Scales scales = make_scales(g);
   judge_parameters(setting, judge, {got.begin(), got.begin() + std::ssize(which)},
                    {want.begin(), want.begin() + std::ssize(which)}, scales.matrix);
+  if (setting.dtype == at::kHalf) {
+    std::vector<at::Tensor> held(want.begin() + std::ssize(which), want.end());
+    for (const at::Tensor& x : passed) {
+      if (x.requires_grad()) held.push_back(gradients_of(safe, g, {x}, /*keep=*/true)[0]);
+    }
+    if (!fit_half(held)) return judge.leave_out();
+  }
   size_t next = which.size();
   for (const Wanted& w : wanted) {
     if (!w.leaf.requires_grad()) continue;
@@ -174,6 +183,14 @@ at::Tensor through_features(const Draw& draw, const DrawnFeatures::Map& map, con
   result = result.amax(-1, true).expand_as(result);
   const at::Tensor plain = phi.detach();
   return result * (features.magnitude(leaf.detach(), plain) / plain.abs().clamp_min(1e-300)).amax(-1, true);
+}
+
+/// φ(x) of float16 is computed in float16, mostly from x/√d, and what is not a normal number there is rounded by an
+/// absolute error: φ' at such an argument may be anything, that of relu's bend on the other side included. The size of
+/// the gradient of x without these entries, which are not compared.
+at::Tensor where_normal(const at::Tensor& size, const at::Tensor& x) {
+  const double least = kLeastNormalHalf * std::sqrt(static_cast<double>(x.size(-1)));
+  return size.masked_fill(x.detach().abs() < least, std::numeric_limits<double>::infinity());
 }
 
 Mode draw_mode(Draw& draw, std::string& what) {
@@ -238,7 +255,9 @@ std::string run_attention(Setting& setting, Judge& judge, std::string& what) {
 
   const at::Tensor q = in.q.there(setting.device), k = in.k_is_q ? q : in.k.there(setting.device),
                    v = in.v.there(setting.device);
-  const auto call = [&] { return attention(q, k, v, setting.mask, options); };
+  const auto call = [&] {
+    return with_refusals(options.route, [&] { return attention(q, k, v, setting.mask, options); });
+  };
   use_and_change(setting, call, what);
   poison_kept_memory(v);
   poison_kept_memory(q);
@@ -258,11 +277,17 @@ std::string run_attention(Setting& setting, Judge& judge, std::string& what) {
   KernelProblem problem{features.queries(wide.q), features.keys(wide.k), wide.v, {}, {}, setting.value, options.eps};
   problem.size_q = features.magnitude(wide.q.detach(), problem.phi_q.detach());
   problem.size_k = features.magnitude(wide.k.detach(), problem.phi_k.detach());
+  if (setting.dtype == at::kHalf) {  // in units of the relative error that sizes are multiplied by
+    problem.size_q = problem.size_q + kSubnormalHalfError / setting.tolerance.rounding;
+    problem.size_k = problem.size_k + kSubnormalHalfError / setting.tolerance.rounding;
+  }
   const Expected expected = expected_attention(problem, setting.tolerance);
-  judge_output(setting, judge, in, wide, out, expected, mode, [&](const at::Tensor& g) {
+  judge_output(setting, judge, in, wide, out, expected, mode, {problem.phi_q, problem.phi_k}, [&](const at::Tensor& g) {
     Scales scales = attention_scales(problem, expected, g);
     scales.q = through_features(draw, features.queries, features, wide.q, scales.q);
     scales.k = through_features(draw, features.keys, features, wide.k, scales.k);
+    if (setting.dtype == at::kHalf)
+      scales.q = where_normal(scales.q, wide.q), scales.k = where_normal(scales.k, wide.k);
     if (in.k_is_q) scales.q = scales.q + scales.k;
     return scales;
   });
@@ -289,7 +314,9 @@ std::string run_softmax(Setting& setting, Judge& judge, std::string& what, bool 
   const Mode mode = draw_mode(draw, what);
   const at::Tensor q = in.q.there(setting.device), k = in.k_is_q ? q : in.k.there(setting.device),
                    v = in.v.there(setting.device);
-  const auto call = [&] { return softmax_attention(q, k, v, setting.mask, options); };
+  const auto call = [&] {
+    return with_refusals(options.route, [&] { return softmax_attention(q, k, v, setting.mask, options); });
+  };
   use_and_change(setting, call, what);
   poison_kept_memory(v);
   const at::Tensor out = in_mode(mode, call);
@@ -300,7 +327,7 @@ std::string run_softmax(Setting& setting, Judge& judge, std::string& what, bool 
   const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(in.head_dim)));
   const SoftmaxProblem problem{wide.q, wide.k, wide.v, setting.value, additive, scale, options.eps};
   const Expected expected = expected_softmax(problem, setting.tolerance);
-  judge_output(setting, judge, in, wide, out, expected, mode, [&](const at::Tensor& g) {
+  judge_output(setting, judge, in, wide, out, expected, mode, {}, [&](const at::Tensor& g) {
     Scales scales = softmax_scales(problem, expected, g);
     if (in.k_is_q) scales.q = scales.q + scales.k;
     return scales;

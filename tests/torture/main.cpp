@@ -107,6 +107,10 @@ int run_one(const Options& options) {
     report(*options.one, options.fixed, outcome, options.device);
     return 1;
   }
+  if (!outcome.refused.empty()) {
+    std::cout << "refused by design: " << outcome.what << "\n  " << outcome.refused << std::endl;
+    return 0;
+  }
   std::cout << "passed: " << outcome.what << "\n  largest error over allowed " << outcome.worst << " ("
             << outcome.worst_name << ")" << std::endl;
   return 0;
@@ -114,14 +118,14 @@ int run_one(const Options& options) {
 
 int run_many(const Options& options) {
   struct Tally {
-    int64_t cases = 0, failures = 0;
+    int64_t cases = 0, failures = 0, refused = 0;
     double worst = 0;
   };
   std::map<std::string, Tally> by_family, by_operation;
   std::cout << "seed " << options.seed << ", device " << options.device << ", " << options.seconds << " s" << std::endl;
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  int64_t cases = 0, failures = 0;
+  int64_t cases = 0, failures = 0, refused = 0, beyond = 0;
   for (; cases < options.cases && elapsed() < options.seconds && failures < options.failures; ++cases) {
     const uint64_t seed = case_seed(options.seed, static_cast<uint64_t>(cases));
     const double before = elapsed();
@@ -130,12 +134,16 @@ int run_many(const Options& options) {
     for (Tally* tally : {&by_family[outcome.family], &by_operation[outcome.operation]}) {
       ++tally->cases;
       tally->failures += failed ? 1 : 0;
+      tally->refused += outcome.refused.empty() ? 0 : 1;
       tally->worst = std::max(tally->worst, outcome.worst);
     }
     if (options.verbose) {
       std::cout << seed << " " << elapsed() - before << " s, worst " << outcome.worst << " " << outcome.worst_name
-                << ": " << outcome.what << std::endl;
+                << ": " << outcome.what << (outcome.refused.empty() ? "" : ", refused by design: ") << outcome.refused
+                << std::endl;
     }
+    refused += outcome.refused.empty() ? 0 : 1;
+    beyond += outcome.beyond ? 1 : 0;
     if (failed) {
       ++failures;
       report(seed, options.fixed, outcome, options.device);
@@ -143,13 +151,14 @@ int run_many(const Options& options) {
   }
   for (const auto& table : {by_family, by_operation}) {
     for (const auto& [name, tally] : table) {
-      std::printf("%7lld cases, %lld failed, largest error over allowed %8.2g  %s\n",
-                  static_cast<long long>(tally.cases), static_cast<long long>(tally.failures), tally.worst,
-                  name.c_str());
+      std::printf("%7lld cases, %lld failed, %lld refused by design, largest error over allowed %8.2g  %s\n",
+                  static_cast<long long>(tally.cases), static_cast<long long>(tally.failures),
+                  static_cast<long long>(tally.refused), tally.worst, name.c_str());
     }
   }
-  std::cout << cases << " cases, " << failures << " failed, seed " << options.seed << ", " << elapsed() << " s"
-            << std::endl;
+  if (beyond > 0) std::cout << beyond << " cases with gradients beyond float16, which were not compared\n";
+  std::cout << cases << " cases, " << failures << " failed, " << refused << " refused by design, seed " << options.seed
+            << ", " << elapsed() << " s" << std::endl;
   return failures > 0 ? 1 : 0;
 }
 

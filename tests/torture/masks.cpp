@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "topomask/global_tokens.h"
+#include "topomask/masks.h"
+#include "topomask/per_head.h"
 
 namespace topomask::torture {
 namespace {
@@ -15,6 +17,22 @@ DrawnMask with_tokens(DrawnMask inner, int64_t tokens) {
     const MaskValue value = inner(leaves);
     const auto padded = [&](const at::Tensor& x) { return at::constant_pad_nd(x, {tokens, 0, tokens, 0}, 1); };
     return MaskValue{padded(value.matrix), padded(value.magnitude)};
+  };
+  return result;
+}
+
+/// The mask as the first of two heads; the second is all ones, or the same mask again, which keeps the sparse route.
+DrawnMask in_a_head(DrawnMask inner, bool twice) {
+  DrawnMask result = inner;
+  result.what = std::string(twice ? "two heads of " : "ones in a second head beside ") + inner.what;
+  result.mask = per_head_mask({inner.mask, twice ? inner.mask : none_mask(inner.mask->size())});
+  result.reference = [inner = inner.reference, twice, n = inner.mask->size()](const std::vector<at::Tensor>& leaves) {
+    const MaskValue value = inner(leaves);
+    const auto both = [&](const at::Tensor& x) {
+      const at::Tensor one = x.reshape({n, n});
+      return at::stack({one, twice ? one : at::ones_like(one)});
+    };
+    return MaskValue{both(value.matrix), both(value.magnitude)};
   };
   return result;
 }
@@ -94,6 +112,9 @@ DrawnMask draw_mask(Draw& draw, at::ScalarType dtype) {
   if (const int64_t tokens = draw.pick<int64_t>("tokens", {0, 0, 0, 1, 3}); tokens > 0) {
     drawn = with_tokens(std::move(drawn), tokens);
     if (draw.chance("tokens_twice", 15)) drawn = with_tokens(std::move(drawn), 2);
+  }
+  if (const int64_t head = draw.pick<int64_t>("head", {0, 0, 0, 0, 1, 2}); head > 0 && drawn.mask->heads() == 1) {
+    drawn = in_a_head(std::move(drawn), head == 2);
   }
   if (moves == 1) drawn.mask = drawn.mask->to(dtype);
   if (moves == 2) drawn.mask = drawn.mask->to(other)->to(dtype);

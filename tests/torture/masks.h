@@ -78,7 +78,8 @@ std::vector<Family> walk_families();
 std::vector<Family> encoding_families();
 const std::vector<Family>& families();
 
-/// Any family, with global tokens around it or not, in the dtype asked for: made in it, or moved to it.
+/// Any family, with global tokens around it or not, alone or in a head of its own, in the dtype asked for: made in it,
+/// or moved to it.
 DrawnMask draw_mask(Draw& draw, at::ScalarType dtype);
 
 /// For texts: ", name" where a choice was taken.

@@ -126,7 +126,7 @@ MaskValue hypercube(int64_t dimensions, const at::Tensor& lambda) {
 }
 
 at::Tensor walk_matrices(const WalkTable& walks, bool counts) {
-  const int64_t n = walks.nodes(), hops = walks.max_hops() + 1;
+  const int64_t n = walks.num_nodes(), hops = walks.max_hops() + 1;
   const at::Tensor rows = at::repeat_interleave(walks.offsets().diff());
   const at::Tensor values = (counts ? walks.counts() : walks.loads()).to(at::kDouble);
   return at::zeros({hops, n, n}, at::kDouble)
@@ -150,7 +150,7 @@ at::Tensor group_products(const WalkTable& walks, int64_t hops) {
   const at::Tensor rows = at::repeat_interleave(walks.product_offsets().diff());
   const at::Tensor pairs = walks.product_hops().to(at::kLong), t = pairs.select(1, 0), u = pairs.select(1, 1);
   const at::Tensor values = walks.product_values().to(at::kDouble);
-  at::Tensor result = at::zeros({walks.nodes(), walks.max_hops() + 1, walks.max_hops() + 1}, at::kDouble);
+  at::Tensor result = at::zeros({walks.num_nodes(), walks.max_hops() + 1, walks.max_hops() + 1}, at::kDouble);
   result.index_put_({rows, t, u}, values);
   result.index_put_({rows, u, t}, values);
   return result.narrow(1, 0, hops).narrow(2, 0, hops);

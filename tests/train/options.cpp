@@ -1,8 +1,7 @@
-#include "topomask/train/options.h"
-
 #include <limits>
 
 #include "support/compare.h"
+#include "topomask/run_config.h"
 #include "topomask/train/moving_average.h"
 #include "topomask/train/optimiser.h"
 #include "topomask/train/schedule.h"

@@ -14,7 +14,7 @@ TEST(WalkFileWrites, ThatFailLeaveTheOldTable) {
   save_walks(sample_walks(Graph::path(5)), path);
   const WalkTable table = sample_walks(Graph::path(4'000), {.walkers = 4, .group_products = true});
   expect_old_file_survives(path, [&] { save_walks(table, path); });
-  EXPECT_EQ(load_walks(path).nodes(), 4'000);
+  EXPECT_EQ(load_walks(path).num_nodes(), 4'000);
   std::filesystem::remove_all(folder);
 }
 

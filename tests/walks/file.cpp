@@ -45,7 +45,7 @@ TEST_F(WalkFile, KeepsEverything) {
     EXPECT_EQ(read.options().fixed_hops, table.options().fixed_hops);
     EXPECT_EQ(read.options().group_products, table.options().group_products);
     EXPECT_EQ(files(), 1u);
-    if (table.sampled() && table.nodes() > 0) {
+    if (table.sampled() && table.num_nodes() > 0) {
       const Graph same = graph.to(table.dtype());
       expect_same(extend_walks(read, same, 4), extend_walks(table, same, 4));
     }

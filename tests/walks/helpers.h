@@ -40,7 +40,7 @@ inline void expect_same(const WalkTable& actual, const WalkTable& expected) {
 
 /// R_t as [max_hops + 1, N, N], double.
 inline at::Tensor dense_hops(const WalkTable& table) {
-  const int64_t n = table.nodes();
+  const int64_t n = table.num_nodes();
   const at::Tensor rows = at::repeat_interleave(at::arange(n), table.offsets().diff());
   at::Tensor dense = at::zeros({table.max_hops() + 1, n, n}, at::kDouble);
   dense.index_put_({table.hops().to(at::kLong), rows, table.columns().to(at::kLong)},

@@ -27,7 +27,7 @@ TEST(WalkOptions, GivenLoadsAreFiniteWhereTheyAreRead) {
   const at::Tensor nodes = at::tensor({0, 1, 1, -1}, at::kLong).view({2, 1, 2});
   at::Tensor loads = at::ones({2, 1, 2});
   loads[1][0][1] = NAN;  // after the end
-  EXPECT_EQ(walk_table_from_walks(graph, nodes, {}, loads).nodes(), 2);
+  EXPECT_EQ(walk_table_from_walks(graph, nodes, {}, loads).num_nodes(), 2);
   loads[0][0][1] = NAN;
   EXPECT_ERROR(walk_table_from_walks(graph, nodes, {}, loads),
                "walk_table_from_walks: loads must be finite, got nan at hop 1 of walk 0 from node 0");

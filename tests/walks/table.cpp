@@ -6,7 +6,7 @@ namespace {
 
 TEST(WalkTable, IsEmptyForAnEmptyGraph) {
   const WalkTable table = sample_walks(Graph::path(0), {.group_products = true});
-  EXPECT_EQ(table.nodes(), 0);
+  EXPECT_EQ(table.num_nodes(), 0);
   EXPECT_EQ(table.columns().size(0), 0);
   EXPECT_EQ(table.feature_offsets().size(0), 1);
   EXPECT_EQ(table.product_hops().sizes(), (std::vector<int64_t>{0, 2}));
@@ -31,7 +31,7 @@ TEST(WalkTable, OrdersAndSumsItsTriples) {
     const int32_t *columns = table.columns().const_data_ptr<int32_t>(),
                   *counts = table.counts().const_data_ptr<int32_t>();
     const int16_t* hops = table.hops().const_data_ptr<int16_t>();
-    for (int64_t i = 0; i < table.nodes(); ++i) {
+    for (int64_t i = 0; i < table.num_nodes(); ++i) {
       std::vector<int64_t> alive(13, 0);
       for (int64_t q = offsets[i]; q < offsets[i + 1]; ++q) {
         alive[static_cast<size_t>(hops[q])] += counts[q];

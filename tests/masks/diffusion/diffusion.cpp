@@ -31,11 +31,11 @@ at::Tensor generator_of(const Graph& graph, Generator generator) {
 }
 
 /// exp(−λT) for λ [] or [H], differentiable.
-at::Tensor exponential(const at::Tensor& generator, const at::Tensor& lambda) {
+at::Tensor matrix_exponential(const at::Tensor& generator, const at::Tensor& lambda) {
   return at::linalg_matrix_exp(-lambda.unsqueeze(-1).unsqueeze(-1) * generator);
 }
 
-at::Tensor scalar(double value) {
+at::Tensor learnt_scalar(double value) {
   return at::scalar_tensor(value, at::kDouble).requires_grad_();
 }
 
@@ -68,7 +68,7 @@ TEST(Diffusion, MatchesReferenceValues) {
       for (const std::string time : {"0.3", "2.0"}) {
         for (DiffusionMethod method : kMethods) {
           SCOPED_TRACE(name + " " + key + " " + time + (method == kMethods[0] ? " chebyshev" : " lanczos"));
-          const at::Tensor lambda = scalar(std::stod(time));
+          const at::Tensor lambda = learnt_scalar(std::stod(time));
           const MaskPtr mask = diffusion_mask(graph, lambda, {generator, 1e-13, method});
           const at::Tensor y = mask->matmul(golden.at("x"));
           EXPECT_TRUE(close(y, golden.at(key + "_" + time), 1e-10));
@@ -83,7 +83,7 @@ TEST(Diffusion, MatchesReferenceValues) {
 TEST(Diffusion, IsTheMatrixExponential) {
   for (const Graph& graph : graphs()) {
     for (Generator generator : kGenerators) {
-      const at::Tensor lambda = scalar(0.7), exact = exponential(generator_of(graph, generator), lambda);
+      const at::Tensor lambda = learnt_scalar(0.7), exact = matrix_exponential(generator_of(graph, generator), lambda);
       const MaskPtr mask = diffusion_mask(graph, lambda, {generator, 1e-14});
       if (graph.num_nodes() == 7) {
         expect_mask_is(mask, exact, 1e-9);
@@ -97,19 +97,19 @@ TEST(Diffusion, IsTheMatrixExponential) {
 TEST(Diffusion, HasATimePerHead) {
   const Graph graph = Graph::grid({3, 5}).to(at::kDouble);
   const at::Tensor lambda = at::tensor({0.1, 0.4, 3.0}, at::kDouble).requires_grad_();
-  const at::Tensor exact = exponential(generator_of(graph, Generator::laplacian), lambda);
+  const at::Tensor exact = matrix_exponential(generator_of(graph, Generator::laplacian), lambda);
   expect_mask_is(diffusion_mask(graph, lambda, {Generator::laplacian, 1e-14}), exact, 1e-9);
   const MaskPtr lanczos = diffusion_mask(graph, lambda, {Generator::laplacian, 1e-14, DiffusionMethod::lanczos});
   EXPECT_TRUE(close(lanczos->dense(), exact, 1e-12));
   const at::Tensor one = at::tensor({0.4}, at::kDouble).requires_grad_();
   expect_mask_is(diffusion_mask(graph, one, {Generator::laplacian, 1e-14}),
-                 exponential(generator_of(graph, Generator::laplacian), one)[0], 1e-9);
+                 matrix_exponential(generator_of(graph, Generator::laplacian), one)[0], 1e-9);
 }
 
 TEST(Diffusion, IsTheIdentityWithoutTime) {
   const Graph graph = Graph::star(6).to(at::kDouble);
   for (DiffusionMethod method : kMethods) {
-    const MaskPtr mask = diffusion_mask(graph, scalar(0), {.method = method});
+    const MaskPtr mask = diffusion_mask(graph, learnt_scalar(0), {.method = method});
     EXPECT_TRUE(close(mask->dense(), at::eye(6, at::kDouble), 1e-14));
   }
 }
@@ -119,11 +119,12 @@ TEST(Diffusion, KeepsItsTolerance) {
     const at::Tensor x = normal({graph.num_nodes(), 5}, 2), norms = x.norm(2, {0}, true);
     for (Generator generator : kGenerators) {
       for (double time : {0.1, 10.0}) {
-        const at::Tensor exact = exponential(generator_of(graph, generator), at::scalar_tensor(time, at::kDouble));
+        const at::Tensor exact =
+            matrix_exponential(generator_of(graph, generator), at::scalar_tensor(time, at::kDouble));
         const double norm = at::linalg_matrix_norm(exact, 2).item<double>();
         for (double tolerance : {1e-2, 1e-5}) {
           for (DiffusionMethod method : kMethods) {
-            const MaskPtr mask = diffusion_mask(graph, scalar(time), {generator, tolerance, method});
+            const MaskPtr mask = diffusion_mask(graph, learnt_scalar(time), {generator, tolerance, method});
             const at::Tensor error = (mask->matmul(x) - at::matmul(exact, x)).norm(2, {0}, true) / (norm * norms);
             // Lanczos estimates its error; the polynomial's is bounded.
             const double factor = method == DiffusionMethod::lanczos ? 3 : 1;
@@ -163,8 +164,8 @@ TEST(Diffusion, TakesSignedWeights) {
   const at::Tensor rows = at::repeat_interleave(base.offsets().diff());
   const Graph graph = base.with_weights(symmetric.index({rows, base.columns().to(at::kLong)}));
   for (Generator generator : {Generator::adjacency, Generator::laplacian}) {
-    const at::Tensor lambda = scalar(0.3), x = normal({16, 3}, 4);
-    const at::Tensor exact = exponential(generator_of(graph, generator), lambda);
+    const at::Tensor lambda = learnt_scalar(0.3), x = normal({16, 3}, 4);
+    const at::Tensor exact = matrix_exponential(generator_of(graph, generator), lambda);
     EXPECT_TRUE(close(diffusion_mask(graph, lambda, {generator, 1e-14})->dense(), exact, 1e-12));
   }
 }
@@ -173,7 +174,7 @@ TEST(Diffusion, LeavesIsolatedNodesAlone) {
   const at::Tensor edge = at::tensor({1}, at::kLong), other = at::tensor({2}, at::kLong);
   const Graph graph = Graph::from_edges(4, edge, other).to(at::kDouble);
   for (Generator generator : kGenerators) {
-    const at::Tensor dense = diffusion_mask(graph, scalar(1.5), {generator, 1e-14})->dense().detach();
+    const at::Tensor dense = diffusion_mask(graph, learnt_scalar(1.5), {generator, 1e-14})->dense().detach();
     const at::Tensor identity = at::eye(4, at::kDouble);
     EXPECT_TRUE(close(dense[0], identity[0], 1e-13) && close(dense[3], identity[3], 1e-13));
   }
@@ -216,7 +217,7 @@ TEST(Diffusion, KnowsBesselFunctions) {
 TEST(Diffusion, TakesWideAndNarrowInputs) {
   const Graph graph = Graph::grid({37, 41});
   const MaskPtr mask = diffusion_mask(graph, at::scalar_tensor(1.0), {.tolerance = 1e-7});
-  const MaskPtr exact = diffusion_mask(graph.to(at::kDouble), scalar(1.0), {.tolerance = 1e-12});
+  const MaskPtr exact = diffusion_mask(graph.to(at::kDouble), learnt_scalar(1.0), {.tolerance = 1e-12});
   for (int64_t columns : {0, 1, 16, 63, 300}) {
     const at::Tensor x = at::rand({2, graph.num_nodes(), columns});
     EXPECT_TRUE(close(mask->matmul(x), exact->matmul(x.to(at::kDouble)), 2e-6)) << columns;
@@ -240,8 +241,8 @@ TEST(Diffusion, IsTheSameForAnyNumberOfThreads) {
 
 TEST(Diffusion, CarriesGlobalTokens) {
   const Graph graph = Graph::grid({3, 4}).to(at::kDouble);
-  const at::Tensor lambda = scalar(0.5);
-  const at::Tensor inner = exponential(generator_of(graph, Generator::laplacian), lambda);
+  const at::Tensor lambda = learnt_scalar(0.5);
+  const at::Tensor inner = matrix_exponential(generator_of(graph, Generator::laplacian), lambda);
   expect_mask_is(with_global_tokens(diffusion_mask(graph, lambda, {.tolerance = 1e-14}), 2),
                  at::constant_pad_nd(inner, {2, 0, 2, 0}, 1), 1e-9);
 }

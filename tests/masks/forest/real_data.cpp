@@ -6,7 +6,7 @@
 #include <memory>
 #include <sstream>
 
-#include "graph/io/npy.h"
+#include "io/npy.h"
 #include "masks/forest/trees.h"
 #include "support/compare.h"
 #include "support/mask_contract.h"

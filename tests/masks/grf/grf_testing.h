@@ -14,7 +14,7 @@ namespace topomask::testing {
 
 /// R_t [max_hops + 1, N, N] from the triples of a table, the plain way; `counts` in place of loads for ad-hoc walks.
 inline at::Tensor hop_matrices(const WalkTable& walks, bool counts = false) {
-  const int64_t n = walks.nodes(), hops = walks.max_hops() + 1;
+  const int64_t n = walks.num_nodes(), hops = walks.max_hops() + 1;
   const at::Tensor rows = at::repeat_interleave(at::arange(n), walks.offsets().diff());
   const at::Tensor place = (walks.hops().to(at::kLong) * n + rows) * n + walks.columns().to(at::kLong);
   const at::Tensor loads = (counts ? walks.counts() : walks.loads()).to(at::kDouble);

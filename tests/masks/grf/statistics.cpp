@@ -48,7 +48,7 @@ struct Named {
   Graph graph;
 };
 
-std::vector<Named> graphs() {
+std::vector<Named> graphs_of_trials() {
   const at::Tensor parent = at::tensor({-1, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6}, at::kLong);
   std::vector<Named> all{{"path", Graph::path(7)},
                          {"grid", Graph::grid({3, 4})},
@@ -65,7 +65,7 @@ struct Sampler {
   WalkOptions options;
 };
 
-std::vector<Sampler> samplers() {
+std::vector<Sampler> samplers_of_trials() {
   const at::Tensor survival = at::tensor({1., .9, .7, .4, .2, .1}, at::kDouble);
   std::vector<Sampler> all{
       {"iid", {.walkers = 4}},
@@ -88,14 +88,14 @@ std::vector<Sampler> samplers() {
 /// them.
 void expect_no_bias(uint64_t tables, int64_t count) {
   const at::Tensor f = at::tensor({1., .6, .3, .2, .1, .05}, at::kDouble), short_f = f.narrow(0, 0, 4);
-  for (const auto& [graph_name, graph] : graphs()) {
+  for (const auto& [graph_name, graph] : graphs_of_trials()) {
     const int64_t nodes = graph.num_nodes();
     const at::Tensor hops = powers(graph, 5), back_hops = powers(graph.reversed(), 5);
     const at::Tensor phi = testing::combine(f, hops), square = at::matmul(phi, phi.mT());
     const at::Tensor mixed = at::matmul(phi, testing::combine(f, back_hops).mT());
     const at::Tensor pair = at::matmul(testing::combine(short_f, hops), testing::combine(short_f, back_hops).mT());
     const Graph many = copies(graph, count), back = copies(graph.reversed(), count);
-    for (const Sampler& sampler : samplers()) {
+    for (const Sampler& sampler : samplers_of_trials()) {
       const auto walk = [&](uint64_t seed, const Graph& on, int64_t exact_hops = 0) {
         WalkOptions options = sampler.options;
         options.exact_hops = exact_hops;

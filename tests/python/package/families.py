@@ -53,6 +53,7 @@ def families(dtype=torch.float64):
         "hybrid": tm.HybridGRFMask(grid, heads=2),
         "stitched": tm.StitchedGRFMask(grid, pairs=2, terms=3),
         "projected": tm.ProjectedMask(tm.AdHocMask(grid), width=256),
+        "per head": tm.PerHeadMask([tm.PowerSeriesMask(grid), tm.GRFMask(grid)]),
         "global tokens": tm.GlobalTokens(tm.GRFMask(path, heads=2)),
         "walking": tm.WalkingMask(grid, heads=2),
         "node kernel": tm.NodeKernelMask(grid, 0.9),

@@ -1,6 +1,7 @@
 """What the tests of the package share. TOPOMASK_LIBRARY names the shared library; the package is that of this checkout unless
 TOPOMASK_INSTALLED is set."""
 
+import importlib.util
 import os
 import pathlib
 import sys
@@ -27,6 +28,12 @@ def dense_attention(q, k, v, matrix, features=torch.relu):
     """The definition, from the whole matrix."""
     weights = matrix * (features(q) @ features(k).mT)
     return weights / weights.sum(-1, keepdim=True) @ v
+
+
+def needs(*names):
+    """Skips a test where a library is not installed."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    return unittest.skipIf(missing, f"needs {', '.join(missing)}")
 
 
 class Case(unittest.TestCase):

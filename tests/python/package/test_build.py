@@ -9,7 +9,7 @@ import time
 import unittest
 
 import torch
-from support import Case, tm
+from support import ROOT, Case, tm
 from topomask import _library
 
 PACKAGES = str(pathlib.Path(tm.__file__).resolve().parents[1])
@@ -56,6 +56,19 @@ class Build(Case):
         took, loaded = run(code).stdout.split(" ", 1)
         self.assertLess(float(took), 0.5, f"of {time.time() - started} s")
         self.assertEqual(loaded.strip(), "[]")
+
+    def test_a_call_costs_little_more_than_in_cpp(self):
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); import torch, topomask as tm, python_overhead as o;"
+            "torch.set_num_threads(1);"
+            "m = tm.GRFMask(tm.Graph.grid(4, 4), heads=2);"
+            "print(min(b - a for a, b in (o.overhead(m, 'features') for _ in range(3))))"
+        )
+        paths = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH", "")]))
+        command = [sys.executable, "-W", "ignore", "-c", code, str(ROOT / "bench")]
+        result = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLess(float(result.stdout), 15, "microseconds")
 
 
 if __name__ == "__main__":

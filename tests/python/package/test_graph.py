@@ -26,6 +26,21 @@ class Squares(torch.utils.data.Dataset):
 
 
 class Graphs(Case):
+    def test_neighbourhoods(self):
+        directed = tm.Graph.from_edge_index(torch.tensor([[0, 1, 3], [1, 2, 0]]), num_nodes=5, directed=True)
+        for graph in (tm.Graph.grid(4, 5), tm.Graph.erdos_renyi(25, 0.08, seed=3), directed, tm.Graph.path(0)):
+            reach = (graph.dense() != 0) | torch.eye(graph.num_nodes, dtype=torch.bool)
+            for hops in (0, 1, 2, 5):
+                want = torch.linalg.matrix_power(reach.double(), hops) > 0
+                pattern = graph.neighbourhoods(hops)
+                got = torch.zeros_like(want)
+                got[tuple(pattern.edge_index())] = True
+                self.assertTrue(torch.equal(got, want), (graph, hops))
+                self.assertEqual(pattern.entries, int(want.sum()))
+        self.refuses(ValueError, "hops must be >= 0, got -1", tm.Graph.path(3).neighbourhoods, -1)
+        self.refuses(ValueError, "max_entries must allow", tm.Graph.grid(20, 20).neighbourhoods, 3, max_entries=1000)
+        self.assertEqual(tm.Graph.icosphere(2).neighbourhoods(2).offsets.diff().max(), 19)  # a hexagon's 1 + 6 + 12
+
     def test_builders(self):
         sizes = {
             tm.Graph.path(5): (5, 4),
@@ -171,6 +186,10 @@ class Theory(Case):
         self.assertEqual(factors.u.shape, (10, 16))
         tm.release_kept_memory()
         self.assertEqual(tm.kept_memory(), 0)
+        limit = tm.kept_memory_limit()
+        self.addCleanup(tm.set_kept_memory_limit, limit)
+        tm.set_kept_memory_limit(12345)
+        self.assertEqual(tm.kept_memory_limit(), 12345)
         embedding = tm.degree_embedding(tm.Graph.path(3), torch.eye(3))
         self.assertEqual(embedding.argmax(1).tolist(), [1, 2, 1])
 

@@ -1,15 +1,9 @@
-"""Other libraries, where they are installed: NetworkX, SciPy, PyG, transformers, timm."""
+"""Other libraries, where they are installed: NetworkX, SciPy, transformers, timm. PyG is in test_pyg.py."""
 
-import importlib.util
 import unittest
 
 import torch
-from support import Case, tm
-
-
-def needs(*names):
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    return unittest.skipIf(missing, f"needs {', '.join(missing)}")
+from support import Case, needs, tm
 
 
 def same(a, b):
@@ -36,52 +30,6 @@ class Conversions(Case):
         one_way = graph.to_scipy().tolil()
         one_way[0, 1], one_way[1, 0] = 3.0, 0.0
         self.assertTrue(tm.Graph.from_scipy(one_way.tocsr()).directed)
-
-    @needs("torch_geometric")
-    def test_pyg_data(self):
-        from torch_geometric.data import Data
-
-        graph = tm.Graph.grid(3, 4)
-        data = Data(edge_index=graph.edge_index(), num_nodes=12)
-        self.assertTrue(same(tm.Graph.from_pyg(data), graph))
-        data.edge_weight = torch.rand(data.num_edges)
-        self.assertTrue(tm.Graph.from_pyg(data).directed)
-
-
-class TransformerConv(Case):
-    def layers(self, **options):
-        from torch_geometric.nn import TransformerConv
-
-        theirs = TransformerConv(6, 4, heads=3, **options)
-        ours = tm.pyg.TransformerConv(6, 4, heads=3, **options)
-        ours.load_state_dict(theirs.state_dict())
-        return ours, theirs
-
-    @needs("torch_geometric")
-    def test_it_is_pygs_layer(self):
-        edges = torch.cat([tm.Graph.erdos_renyi(30, 0.2, seed=2).edge_index(), torch.tensor([[1, 1], [2, 2]])], 1)
-        for options in ({}, {"concat": False}, {"beta": True}, {"root_weight": False, "bias": False}):
-            with self.subTest(**options):
-                ours, theirs = self.layers(**options)
-                results = []
-                for layer in (ours, theirs):
-                    x = torch.rand(30, 6, generator=torch.Generator().manual_seed(3)).requires_grad_()
-                    out = layer(x, edges)
-                    grads = torch.autograd.grad(out.square().sum(), [x, layer.lin_key.weight, layer.lin_value.weight])
-                    results.append([out, *grads])
-                for a, b in zip(*results):
-                    self.close(a, b, 1e-4)
-
-    @needs("torch_geometric")
-    def test_between_two_kinds_of_nodes(self):
-        ours, theirs = self.layers()
-        x = torch.rand(10, 6), torch.rand(7, 6)
-        edges = torch.stack([torch.randint(10, (20,)), torch.randint(7, (20,))])
-        self.close(ours(x, edges), theirs(x, edges), 1e-5)
-
-    def test_what_it_cannot_do_is_refused(self):
-        self.refuses(ValueError, "edge_dim must be None", tm.pyg.TransformerConv, 6, 4, edge_dim=3)
-        self.refuses(ValueError, "dropout must be 0", tm.pyg.TransformerConv, 6, 4, dropout=0.1)
 
 
 class Transformers(Case):

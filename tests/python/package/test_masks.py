@@ -108,6 +108,20 @@ class Functions(Case):
         self.assertEqual(list(mask.parameters()), [])
         self.assertGreater(float(raw.grad.abs().sum()), 0)
 
+    def test_masks_share_a_basis(self):
+        graph = tm.Graph.grid(5, 6).to(torch.float64).normalised()
+        basis = tm.power_series_basis(graph, 4)
+        q, k, v = inputs()
+        for seed in range(3):
+            alpha = torch.rand(2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+            shared, own = tm.power_series_mask(basis, alpha), tm.power_series_mask(graph, alpha)
+            self.assertTrue(torch.equal(shared.dense(), own.dense()))
+            self.assertTrue(torch.equal(tm.attention(q, k, v, shared), tm.attention(q, k, v, own)))
+        self.assertTrue(torch.equal(copy.deepcopy(shared).dense(), own.dense()))
+        self.assertEqual(shared.float().dense().dtype, torch.float32)
+        with self.assertRaisesRegex(ValueError, "alpha must have 4 coefficients"):
+            tm.power_series_mask(basis, torch.ones(5, dtype=torch.float64)).dense()
+
     def test_values_follow_the_order_of_the_edges(self):
         edges = torch.tensor([[2, 0, 1, 0], [0, 1, 2, 0]])
         values = torch.tensor([3.0, 1.0, 2.0, 4.0], requires_grad=True)

@@ -1,0 +1,261 @@
+"""TransformerConv and attention for GPSConv: against the definition, and against PyG where it is installed."""
+
+import copy
+import pickle
+import unittest
+
+import torch
+from families import random
+from support import Case, needs, tm
+
+EDGES = torch.cat([tm.Graph.erdos_renyi(30, 0.2, seed=2).edge_index(), torch.tensor([[1, 1, 1], [2, 2, 1]])], 1)  # (1, 2) thrice
+
+
+def definition(layer, x, edges, features=None):
+    """TransformerConv edge by edge, without the kernel; also α [E, H]."""
+    source, target = edges
+    split = (-1, layer.heads, layer.out_channels)
+    q, k, v = (linear(x).view(split) for linear in (layer.lin_query, layer.lin_key, layer.lin_value))
+    extra = 0 if features is None else layer.lin_edge(features).view(split)
+    scores = ((q[target] * (k[source] + extra)).sum(-1) / layer.out_channels**0.5).exp()
+    total = torch.zeros(len(x), layer.heads, dtype=x.dtype).index_add(0, target, scores)
+    weights = scores / total[target]
+    out = torch.zeros_like(q).index_add(0, target, weights.unsqueeze(-1) * (v[source] + extra))
+    out = out.flatten(1) if layer.concat else out.mean(1)
+    skip = layer.lin_skip(x)
+    if not layer.root_weight:
+        return out, weights
+    if layer.lin_beta is None:
+        return out + skip, weights
+    gate = layer.lin_beta(torch.cat([out, skip, out - skip], -1)).sigmoid()
+    return gate * skip + (1 - gate) * out, weights
+
+
+class TransformerConv(Case):
+    def test_it_is_the_definition_with_all_gradients(self):
+        for options in ({}, {"concat": False}, {"beta": True}, {"root_weight": False, "bias": False}):
+            for edge_dim in (None, 5):
+                with self.subTest(edge_dim=edge_dim, **options):
+                    torch.manual_seed(0)
+                    layer = tm.pyg.TransformerConv(6, 4, heads=3, edge_dim=edge_dim, **options).double()
+                    x = random(30, 6).requires_grad_()
+                    features = None if edge_dim is None else random(EDGES.shape[1], edge_dim).requires_grad_()
+                    inputs = [t for t in (x, features) if t is not None] + [p for p in layer.parameters()]
+                    out, (edges, weights) = layer(x, EDGES, features, return_attention_weights=True)
+                    want, want_weights = definition(layer, x, EDGES, features)
+                    self.assertIs(edges, EDGES)
+                    cotangent, other = random(*want.shape), random(*want_weights.shape)
+                    got = torch.autograd.grad([out, weights], inputs, [cotangent, other], allow_unused=True)
+                    expected = torch.autograd.grad([want, want_weights], inputs, [cotangent, other], allow_unused=True)
+                    for a, b in zip([out, weights, *got], [want, want_weights, *expected]):
+                        self.assertEqual(a is None, b is None)
+                        if a is not None:
+                            self.assertEqual(a.shape, b.shape)  # absolute: the gradient of the keys' bias is 0
+                            self.assertLess(float((a - b).abs().max()), 1e-10)
+
+    def test_a_sparse_matrix_is_the_same_edges(self):
+        layer = tm.pyg.TransformerConv(6, 4, heads=3)
+        edges = tm.Graph.erdos_renyi(30, 0.2, seed=2).edge_index()[:, ::2]
+        x = torch.rand(30, 6)
+        want = layer(x, edges)
+        matrix = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (30, 30))
+        for adjacency in (matrix, matrix.to_sparse_csr(), matrix.to_sparse_csc()):
+            self.close(layer(x, adjacency), want, 1e-5)
+
+    def test_dropout_is_of_the_weights_and_only_in_training(self):
+        torch.manual_seed(0)
+        layer = tm.pyg.TransformerConv(6, 4, heads=2, dropout=0.5, root_weight=False).double()
+        x = random(30, 6)
+        want, _ = definition(layer, x, EDGES)
+        layer.eval()
+        self.close(layer(x, EDGES), want, 1e-9)
+        layer.train()
+        samples = torch.stack([layer(x, EDGES) for _ in range(400)])
+        spread = samples.std(0) / 400**0.5
+        self.assertLess(float(((samples.mean(0) - want).abs() / spread.clamp(min=1e-12)).max()), 6)
+        self.assertGreater(float(samples.std(0).max()), 0.01)
+
+    def test_what_it_kept_follows_the_edges(self):
+        layer = tm.pyg.TransformerConv(6, 4)
+        edges, x = EDGES.clone(), torch.rand(30, 6)
+        before = layer(x, edges)
+        self.assertIs(layer._edges(edges, 30, 30, False), layer._edges(edges, 30, 30, False))
+        edges[0, 0], edges[1, 0] = 7, 9  # in place
+        fresh = copy.deepcopy(layer)(x, edges.clone())
+        self.close(layer(x, edges), fresh, 1e-6)
+        self.assertFalse(torch.allclose(before, fresh))
+        self.close(pickle.loads(pickle.dumps(layer))(x, edges), fresh, 1e-6)
+
+    def test_nodes_without_edges_and_no_edges_at_all(self):
+        layer = tm.pyg.TransformerConv(6, 4, edge_dim=2)
+        x = torch.rand(5, 6)
+        self.close(layer(x, torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0, 2)), layer.lin_skip(x), 1e-6)
+
+    def test_bad_arguments(self):
+        layer = tm.pyg.TransformerConv(6, 4)
+        x = torch.rand(5, 6)
+        self.refuses(ValueError, r"dropout must be in \[0, 1\), got 1.5", tm.pyg.TransformerConv, 6, 4, dropout=1.5)
+        self.refuses(ValueError, r"source nodes in edge_index must be in \[0, 5\), got 5", layer, x, torch.tensor([[5], [0]]))
+        self.refuses(ValueError, r"target nodes in edge_index must be in \[0, 5\), got -1", layer, x, torch.tensor([[0], [-1]]))
+        self.refuses(ValueError, r"edge_index must be int64 \[2, E\]", layer, x, torch.rand(2, 3))
+        self.refuses(ValueError, "edge_attr must come with edge_dim", layer, x, torch.tensor([[0], [1]]), torch.rand(1, 3))
+        with_edges = tm.pyg.TransformerConv(6, 4, edge_dim=3)
+        self.refuses(ValueError, r"edge_attr must be \[1, 3\], got None", with_edges, x, torch.tensor([[0], [1]]))
+
+    def layers(self, inputs=6, **options):
+        from torch_geometric.nn import TransformerConv
+
+        theirs = TransformerConv(inputs, 4, heads=3, **options)
+        ours = tm.pyg.TransformerConv(inputs, 4, heads=3, **options)
+        ours.load_state_dict(theirs.state_dict())
+        return ours, theirs
+
+    @needs("torch_geometric")
+    def test_it_is_pygs_layer(self):
+        for options in ({}, {"concat": False}, {"beta": True}, {"edge_dim": 5}, {"root_weight": False, "bias": False}):
+            with self.subTest(**options):
+                ours, theirs = self.layers(**options)
+                features = torch.rand(EDGES.shape[1], 5) if "edge_dim" in options else None
+                results = []
+                for layer in (ours, theirs):
+                    x = torch.rand(30, 6, generator=torch.Generator().manual_seed(3)).requires_grad_()
+                    out, (_, weights) = layer(x, EDGES, features, return_attention_weights=True)
+                    grads = torch.autograd.grad(out.square().sum(), [x, layer.lin_key.weight, layer.lin_value.weight])
+                    results.append([out, weights, *grads])
+                for a, b in zip(*results):
+                    self.close(a, b, 1e-4)
+                self.assertEqual(str(ours), str(theirs))
+
+    @needs("torch_geometric")
+    def test_between_two_kinds_of_nodes(self):
+        ours, theirs = self.layers((6, 5))
+        x = torch.rand(10, 6), torch.rand(7, 5)
+        edges = torch.stack([torch.randint(10, (20,)), torch.randint(7, (20,))])
+        self.close(ours(x, edges), theirs(x, edges), 1e-5)
+
+
+def three_graphs():
+    return [tm.Graph.grid(3, 4), tm.Graph.cycle(7), tm.Graph.star(5)]
+
+
+def padded(x, graphs):
+    """[N, C] → [graphs, largest, C] and True at padding, as GPSConv hands it over."""
+    sizes = [graph.num_nodes for graph in graphs]
+    dense = torch.nn.utils.rnn.pad_sequence(x.split(sizes), batch_first=True)
+    padding = torch.arange(max(sizes)).expand(len(sizes), -1) >= torch.tensor(sizes).unsqueeze(1)
+    return dense, padding
+
+
+def whole(graph, f):
+    return tm.power_series_mask(graph.normalised(), f)
+
+
+class GPS(Case):
+    def test_a_batch_is_its_graphs_one_by_one(self):
+        graphs = three_graphs()
+        batch = tm.GraphBatch.of(graphs)
+        x = random(batch.graph.num_nodes, 8)
+        for mask in ("power_series", "neighbours", "none", whole):
+            for kind in ("kernel", "softmax"):
+                if mask == "none" and kind == "softmax":
+                    continue
+                with self.subTest(mask=mask, kind=kind):
+                    torch.manual_seed(0)
+                    layer = tm.pyg.GPSAttention(8, heads=2, mask=mask, kind=kind, features=tm.FeatureMap.elu()).double()
+                    layer.set_graph(batch.graph.edge_index(), len(x))
+                    dense, padding = padded(x, graphs)
+                    out, _ = layer(dense, dense, dense, key_padding_mask=padding, need_weights=False)
+                    self.assertEqual(float(out[padding].abs().max()), 0)
+                    for place, graph in enumerate(graphs):
+                        layer.set_graph(graph.edge_index(), graph.num_nodes)
+                        alone, _ = layer(dense[place : place + 1, : graph.num_nodes])
+                        self.close(out[place, : graph.num_nodes], alone[0], 1e-9)
+
+    def test_nothing_leaks_from_graph_to_graph(self):
+        graphs = three_graphs()
+        edges = tm.GraphBatch.of(graphs).graph.edge_index()
+        for mask in ("grf", "power_series", "neighbours", "none"):
+            layer = tm.pyg.GPSAttention(8, heads=2, mask=mask, features="elu")
+            layer.set_graph(edges, 24)
+            dense, padding = padded(torch.rand(24, 8), graphs)
+            dense.requires_grad_()
+            out, _ = layer(dense, key_padding_mask=padding)
+            (grad,) = torch.autograd.grad(out[1].square().sum(), dense)
+            self.assertGreater(float(grad[1].abs().max()), 0)
+            self.assertEqual(float(grad[[0, 2]].abs().max()), 0, mask)
+
+    def test_f_learns_and_the_mask_is_made_once(self):
+        made = []
+
+        def counted(graph, f):
+            made.append(graph)
+            return whole(graph, f)
+
+        layer = tm.pyg.GPSAttention(8, heads=2, mask=counted, features="elu")
+        edges = tm.Graph.grid(3, 4).edge_index()
+        optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
+        x, before = torch.rand(1, 12, 8), layer.f.detach().clone()
+        for _ in range(3):
+            layer.set_graph(edges, 12)
+            layer(x)[0].square().sum().backward()
+            optimiser.step()
+        self.assertEqual(len(made), 1)
+        self.assertFalse(torch.equal(layer.f, before))
+        copied = copy.deepcopy(layer)
+        copied.set_graph(edges, 12)
+        self.close(copied(x)[0], layer(x)[0], 1e-6)
+
+    def test_a_directed_edge_is_seen_from_its_target(self):
+        layer = tm.pyg.GPSAttention(4, mask="neighbours", features="elu")
+        layer.set_graph(torch.tensor([[0], [1]]), 2)
+        x = torch.rand(1, 2, 4, requires_grad=True)
+        (grad,) = torch.autograd.grad(layer(x)[0][0, 1].sum(), x)
+        self.assertGreater(float(grad[0, 0].abs().max()), 0)
+        (grad,) = torch.autograd.grad(layer(x)[0][0, 0].sum(), x)
+        self.assertEqual(float(grad[0, 1].abs().max()), 0)
+
+    def test_bad_arguments(self):
+        make = tm.pyg.GPSAttention
+        self.refuses(ValueError, "mask must be one of grf", make, 8, mask="tree")
+        self.refuses(ValueError, "kind must be kernel with mask none", make, 8, mask="none", kind="softmax")
+        self.refuses(TypeError, "walkers must come with mask grf", make, 8, mask="none", walkers=3)
+        self.refuses(RuntimeError, "needs the graph of 3 nodes, got no graph", make(8), torch.rand(1, 3, 8))
+        self.refuses(TypeError, "conv must be a GPSConv", tm.pyg.use_in_gps, torch.nn.Linear(2, 2), make(8))
+
+    @needs("torch_geometric")
+    def test_gps_conv_trains_with_it(self):
+        from torch_geometric.data import Batch, Data
+        from torch_geometric.nn import GINConv, GPSConv
+
+        torch.manual_seed(0)
+        data = [Data(x=torch.rand(g.num_nodes, 8), edge_index=g.edge_index()) for g in three_graphs()]
+        batch = Batch.from_data_list(data)
+        for mask in ("grf", "none"):
+            conv = GPSConv(8, GINConv(torch.nn.Linear(8, 8)), heads=2, norm=None)
+            attention = tm.pyg.GPSAttention(8, heads=2, mask=mask, features="elu")
+            conv = copy.deepcopy(tm.pyg.use_in_gps(conv, attention))
+            out = conv(batch.x, batch.edge_index, batch.batch)
+            out.square().sum().backward()
+            self.assertTrue(all(p.grad is not None for p in conv.attn.parameters()))
+            if mask == "none":  # walks depend on the numbers of the nodes, nothing else does
+                for place, one in enumerate(data):
+                    self.close(out[batch.batch == place], conv(one.x, one.edge_index), 1e-5)
+            conv.reset_parameters()
+
+    @needs("torch_geometric")
+    def test_data_and_batch(self):
+        from torch_geometric.data import Batch, Data
+
+        graph = tm.Graph.grid(3, 4)
+        data = Data(edge_index=graph.edge_index(), num_nodes=12)
+        self.assertTrue(torch.equal(tm.Graph.from_pyg(data).dense(), graph.dense()))
+        data.edge_weight = torch.rand(data.num_edges)
+        self.assertTrue(tm.Graph.from_pyg(data).directed)
+        batch = Batch.from_data_list([Data(edge_index=g.edge_index(), num_nodes=g.num_nodes) for g in three_graphs()])
+        joint = tm.Graph.from_pyg(batch)
+        self.assertTrue(torch.equal(joint.dense(), tm.GraphBatch.of(three_graphs()).graph.dense()))
+        self.assertEqual(tm.connected_components(joint).labels.tolist(), batch.batch.tolist())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,208 @@
+"""What torch does to functions: torch.export, steps without recompiling, CUDA graphs, torch.func, second derivatives, opcheck."""
+
+import io
+import unittest
+
+import torch
+from families import NODES, families, random
+from support import Case, tm
+
+BLOCKS = ("none", "sparse", "grf", "power series", "toeplitz")
+EXPORTED = ("none", "sparse", "sparse in the user's order", "neighbours", "power series", "grf", "grf, asymmetric", "ad hoc")
+
+
+def mask_of(name, dtype=torch.float32):
+    return families(dtype)[name]
+
+
+def inputs(dtype=torch.float64):
+    return [random(2, NODES, 4, dtype=dtype).roll(shift, -2).requires_grad_() for shift in (0, 1, 2)]
+
+
+class Export(Case):
+    def test_an_inference_model_is_exported_saved_and_loaded(self):
+        for name in EXPORTED:
+            with self.subTest(name=name):
+                mask = mask_of(name)
+                model = torch.nn.Sequential(tm.nn.Block(8, heads=2, mask=mask), tm.nn.Block(8, heads=2, mask=mask)).eval()
+                batch = torch.export.Dim("batch", min=2, max=64)
+                program = torch.export.export(model, (torch.rand(3, NODES, 8),), dynamic_shapes=({0: batch},))
+                stream = io.BytesIO()
+                torch.export.save(program, stream)
+                stream.seek(0)
+                loaded = torch.export.load(stream).module()
+                x = torch.rand(5, NODES, 8)
+                with torch.no_grad():
+                    self.close(loaded(x), model(x), 1e-5)
+
+    def test_a_vision_transformer(self):
+        model = tm.nn.ViT(image_size=8, classes=3, channels=1, patch_size=2, width=12, depth=2, heads=3, cls_token=False).eval()
+        images = torch.rand(2, 1, 8, 8)
+        with torch.no_grad():
+            self.close(torch.export.export(model, (images,)).module()(images), model(images), 1e-5)
+
+    def test_a_mask_known_to_this_process_alone_is_refused(self):
+        model = tm.nn.Block(8, heads=2, mask=mask_of("toeplitz")).eval()
+        with self.assertRaisesRegex(Exception, "ToeplitzMask cannot be exported"):
+            torch.export.export(model, (torch.rand(3, NODES, 8),))
+
+
+class Steps(Case):
+    """A compiled block is compiled once: from step to step, and for other batch sizes where they are dynamic."""
+
+    def setUp(self):
+        torch._dynamo.reset()
+
+    def train(self, name, batches, dynamic):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        block = tm.nn.Block(8, heads=2, mask=mask_of(name))
+        compiled = torch.compile(block, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        optimiser = torch.optim.AdamW(block.parameters(), lr=1e-2)
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for batch in batches:
+                x = torch.rand(batch, NODES, 8)
+                with self.subTest(name=name, batch=batch):
+                    self.close(compiled(x), block(x), 1e-4)
+                optimiser.zero_grad()
+                compiled(x).square().mean().backward()
+                optimiser.step()
+            if not dynamic:  # the setting does refuse
+                with self.assertRaisesRegex(Exception, "[Rr]ecompil"):
+                    compiled(torch.rand(1, NODES, 8))
+
+    def test_no_recompiling_from_step_to_step(self):
+        for name in BLOCKS:
+            self.train(name, [3, 3, 3], False)
+
+    def test_no_recompiling_for_another_batch(self):
+        for name in BLOCKS:
+            self.train(name, [3, 5, 2, 7], True)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+class CudaGraphs(Case):
+    def test_a_captured_step_is_the_eager_one(self):
+        for name in BLOCKS:
+            with self.subTest(name=name):
+                torch.manual_seed(0)
+                block = tm.nn.Block(8, heads=2, mask=mask_of(name)).cuda()
+                x = torch.rand(3, NODES, 8, device="cuda")
+                step = torch.compile(block, fullgraph=True, backend="aot_eager")
+
+                def both(step=step, block=block, x=x):
+                    for parameter in block.parameters():
+                        parameter.grad = None
+                    out = step(x)
+                    out.square().mean().backward()
+                    return out
+
+                stream = torch.cuda.Stream()
+                stream.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(stream):  # what is made once is made before the capture
+                    for _ in range(3):
+                        both()
+                torch.cuda.current_stream().wait_stream(stream)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    out = both()
+                grads = [parameter.grad for parameter in block.parameters()]
+                x.copy_(torch.rand_like(x))
+                graph.replay()
+                torch.cuda.synchronize()
+                got = [out.clone(), *(grad.clone() for grad in grads)]
+                want = both()
+                for a, b in zip(got, [want, *(parameter.grad for parameter in block.parameters())]):
+                    self.close(a, b, 1e-4)
+
+    def test_inductor_with_cuda_graphs(self):
+        block = tm.nn.Block(8, heads=2, mask=mask_of("grf")).cuda()
+        compiled = torch.compile(block, fullgraph=True, mode="reduce-overhead")
+        for _ in range(4):
+            x = torch.rand(3, NODES, 8, device="cuda")
+            self.close(compiled(x), block(x), 1e-4)
+
+
+class Functions(Case):
+    def test_a_second_derivative_is_refused_everywhere(self):
+        for name, mask in families().items():
+            q, k, v = inputs()
+            with self.subTest(name=name):
+                for attend in (tm.attention, tm.softmax_attention):
+                    try:
+                        out = attend(q, k, v, mask)
+                    except ValueError:  # softmax attention is not for every mask
+                        continue
+                    with self.assertRaisesRegex(RuntimeError, "attention: create_graph must be False.*differentiable once"):
+                        torch.autograd.grad(out.sum(), q, create_graph=True)
+                if isinstance(mask, tm.LibraryMask):
+                    with self.assertRaisesRegex(RuntimeError, "matmul: create_graph must be False"):
+                        torch.autograd.grad(mask(q).sum(), q, create_graph=True)
+
+    def test_transforms_of_torch_func_are_refused_with_a_sentence(self):
+        for name in ("none", "sparse", "grf", "toeplitz", "diffusion"):
+            mask = mask_of(name, torch.float64)
+            q, k, v = (x.detach() for x in inputs())
+
+            def loss(q, mask=mask, k=k, v=v):
+                return tm.attention(q, k, v, mask).sum()
+
+            def softmax(q, mask=mask, k=k, v=v):
+                return tm.softmax_attention(q, k, v, mask)
+
+            with self.subTest(name=name):
+                self.refuses(RuntimeError, "outside of torch.func", torch.func.grad(loss), q)
+                self.refuses(RuntimeError, "outside of torch.func", torch.func.vmap(loss), q.expand(3, *q.shape))
+                self.refuses(RuntimeError, "outside of torch.func", torch.func.vmap(mask), q.expand(3, *q.shape))
+                self.refuses(RuntimeError, "outside of torch.func", torch.func.vjp, softmax, q)
+
+    def test_leading_dimensions_take_the_place_of_vmap(self):
+        mask = mask_of("grf", torch.float64)
+        q, k, v = (torch.stack([x.detach(), 2 * x.detach()]) for x in inputs())
+        one_by_one = torch.stack([tm.attention(a, b, c, mask) for a, b, c in zip(q, k, v)])
+        self.close(tm.attention(q, k, v, mask), one_by_one)
+
+    def test_functional_call_uses_the_parameters_given(self):
+        layer = tm.nn.MaskedAttention(8, heads=2, mask=mask_of("grf"))
+        x = torch.rand(2, NODES, 8)
+        other = {name: (p.detach() * 0.5).requires_grad_() for name, p in layer.named_parameters()}
+        out = torch.func.functional_call(layer, other, (x,))
+        out.square().sum().backward()
+        self.assertTrue(all(p.grad is not None for p in other.values()))
+        self.assertTrue(all(p.grad is None for p in layer.parameters()))
+        before = layer(x)
+        layer.load_state_dict({**layer.state_dict(), **{name: p.detach() for name, p in other.items()}})
+        self.close(layer(x), out, 1e-6)
+        self.assertFalse(torch.allclose(before, out))
+
+    def test_what_is_kept_between_calls_follows_every_change(self):
+        mask = mask_of("grf", torch.float64)
+        q, k, v = (x.detach() for x in inputs())
+
+        def right():
+            fresh = tm.grf_mask(mask.argument("walks"), mask.f.detach().clone())
+            self.close(tm.attention(q, k, v, mask), tm.attention(q, k, v, fresh))
+
+        right()
+        with torch.no_grad():
+            mask.f.mul_(0.5)  # in place, as optimisers do
+        right()
+        mask.f = torch.nn.Parameter(mask.f.detach() + 1)  # by assignment
+        right()
+        mask.f.data = mask.f.data * 3  # other memory
+        right()
+        mask._parameters["f"] = torch.nn.Parameter(mask.f.detach() * 2)  # behind the module's back
+        right()
+        mask.f.requires_grad_(False)
+        self.assertFalse(tm.attention(q, k, v, mask).requires_grad)
+        mask.f.requires_grad_(True)
+        self.assertTrue(tm.attention(q, k, v, mask).requires_grad)
+        outer = tm.GlobalTokens(mask)
+        x = random(2, NODES + 1, 4)
+        before = tm.attention(x, x, x, outer)
+        mask.f = torch.nn.Parameter(mask.f.detach() + 1)
+        self.assertFalse(torch.allclose(before, tm.attention(x, x, x, outer)))
+
+
+if __name__ == "__main__":
+    unittest.main()
