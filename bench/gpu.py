@@ -56,7 +56,7 @@ class Mask:
         self.table = walk_table(graph, walkers, p, hops)
         offsets, columns = self.table[5], self.table[6]
         self.features = [offsets, columns, *transposed(offsets, columns, self.nodes)]
-        made = ops.product_pattern(*self.features[:4], self.nodes)
+        made = ops.product_pattern(self.features, self.features)
         self.pattern = [*made, *transposed(*made, self.nodes)]
         self.tiles = self.make_tiles()
         self.f = torch.exp(-torch.arange(min(hops + 1, 16), device="cuda").float())[None]
@@ -67,7 +67,7 @@ class Mask:
     def make_tiles(self):
         """Both ways, for attention on the tensor cores."""
         offsets, columns, t_offsets, t_columns, _ = self.pattern
-        return [ops.row_tiles(offsets, columns), ops.row_tiles(t_offsets, t_columns)]
+        return [ops.row_tiles([offsets, columns]), ops.row_tiles([t_offsets, t_columns])]
 
     def values(self, f=None):
         return ops.sparse_gram(self.feature_values(f), self.features, self.pattern)
@@ -203,7 +203,7 @@ def ours(table, mask, name, dtype, bar=None):
     values = mask.values()
     q, k, v = inputs(mask.nodes, dtype)
     label = str(dtype).removeprefix("torch.")
-    forward = lambda: ops.sparse_attention(q, k, v, values, *mask.pattern, EPS, *mask.tiles)[0]
+    forward = lambda: ops.sparse_attention(q, k, v, values, [*mask.pattern, *mask.tiles], EPS)[0]
     with torch.no_grad():
         row = table.add(mask.nodes, name, "ours, forward", label, call_ms(forward), graph_ms(forward), peak_mib(forward))
     q, k, v = inputs(mask.nodes, dtype, grad=True)
@@ -211,14 +211,14 @@ def ours(table, mask, name, dtype, bar=None):
     cotangent = torch.ones_like(v)
 
     def both():
-        out = ops.sparse_attention(q, k, v, learnt, *mask.pattern, EPS, *mask.tiles)[0]
+        out = ops.sparse_attention(q, k, v, learnt, [*mask.pattern, *mask.tiles], EPS)[0]
         torch.autograd.grad(out, (q, k, v, learnt), cotangent)
 
     f = mask.f.clone().requires_grad_()
 
     def from_f(backward):
         def run():
-            out = ops.sparse_attention(q, k, v, mask.values(f), *mask.pattern, EPS, *mask.tiles)[0]
+            out = ops.sparse_attention(q, k, v, mask.values(f), [*mask.pattern, *mask.tiles], EPS)[0]
             if backward:
                 torch.autograd.grad(out, (q, k, v, f), cotangent)
 
@@ -281,7 +281,7 @@ def batch_rows(table, bandwidth):
         for dtype in dtypes:
             label, name = str(dtype).removeprefix("torch."), f"{batch} x {heads} heads"
             q, k, v = inputs(mask.nodes, dtype, batch, heads)
-            forward = lambda: ops.sparse_attention(q, k, v, values, *mask.pattern, EPS, *mask.tiles)[0]
+            forward = lambda: ops.sparse_attention(q, k, v, values, [*mask.pattern, *mask.tiles], EPS)[0]
             with torch.no_grad():
                 alone = graph_ms(forward)
                 moved = 4 * q.numel() * q.element_size() + values.numel() * 4
@@ -291,7 +291,7 @@ def batch_rows(table, bandwidth):
             learnt, cotangent = values.detach().requires_grad_(), torch.ones_like(v)
 
             def both():
-                out = ops.sparse_attention(q, k, v, learnt, *mask.pattern, EPS, *mask.tiles)[0]
+                out = ops.sparse_attention(q, k, v, learnt, [*mask.pattern, *mask.tiles], EPS)[0]
                 torch.autograd.grad(out, (q, k, v, learnt), cotangent)
 
             table.add(mask.nodes, "n20", f"{name}, forward + backward", label, call_ms(both), graph_ms(both), peak_mib(both))
@@ -316,7 +316,7 @@ def building_rows(table):
     graph = grid(512)
     table.add(262144, "n20", "walk table", "float32", call_ms(lambda: walk_table(graph, 20, 0.1, 10), 20), kernel_ms(lambda: walk_table(graph, 20, 0.1, 10), "walk_kernel"))
     mask = Mask(graph, 20, 0.1, 10)
-    pattern = lambda: ops.product_pattern(*mask.features[:4], mask.nodes)
+    pattern = lambda: ops.product_pattern(mask.features, mask.features)
     row = table.add(262144, "n20", "pattern of ΦΦᵀ", "", call_ms(pattern, 20), kernel_ms(pattern, "pattern_kernel"))
     table.bar("pattern of ΦΦᵀ, 262144 n20 (call, ms)", row["call_ms"], 8)
     table.add(262144, "n20", "its tiles, both ways", "", call_ms(mask.make_tiles, 20), kernel_ms(mask.make_tiles, "merge_kernel"))

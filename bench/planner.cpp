@@ -60,11 +60,8 @@ struct Point {
   int64_t nodes() const { return side * side; }
 
   Plan plan(const MaskPtr& of) const {
-    return plan_attention(*of, {.nodes = nodes(),
-                                .features = features,
-                                .value_dim = value_dim,
-                                .element_size = 4,
-                                .threads = at::get_num_threads()});
+    return plan_attention(
+        *of, {.nodes = nodes(), .features = features, .value_dim = value_dim, .threads = at::get_num_threads()});
   }
 };
 

@@ -3,6 +3,7 @@
 #include "topomask/forest.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <memory>
@@ -101,9 +102,10 @@ Prepared in_turn(int64_t nodes, int64_t columns, const std::function<at::Tensor(
 Prepared product_gradients(const MaskPtr& mask, int64_t columns) {
   const at::Tensor x = at::rand({mask->size(), columns}), g = at::randn({mask->size(), columns});
   return {.call = [=]() -> Tensors {
-            const at::NoGradGuard none;
-            Tensors results = mask->parameter_gradients(x.unsqueeze(0).unsqueeze(0), g.unsqueeze(0).unsqueeze(0));
-            results.push_back(mask->matmul(x));
+            const at::Tensor out = mask->matmul(x);
+            Tensors results;
+            if (out.requires_grad()) results = torch::autograd::grad({out}, mask->parameters(), {g});
+            results.push_back(out.detach());
             return results;
           },
           .counters = {}};

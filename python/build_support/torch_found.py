@@ -24,8 +24,8 @@ def torch_folder() -> pathlib.Path:
         if (pathlib.Path(place) / "version.py").exists():
             return pathlib.Path(place)
     raise SystemExit(
-        "topomask is built against an installed torch, and there is none for " + sys.executable + ": install torch first, then "
-        "pip install --no-build-isolation topomask; TOPOMASK_TORCH names its folder where it is elsewhere"
+        "topomask is built against an installed torch, and there is none for " + sys.executable + ": install torch first; "
+        "TOPOMASK_TORCH names its folder where it is elsewhere"
     )
 
 

@@ -23,13 +23,14 @@ from ._ops import _ops as ops
 if TYPE_CHECKING:
     from . import hf as hf
     from . import nn as nn
+    from . import plotting as plotting
     from . import pyg as pyg
     from . import timm as timm
 
 library_path = _library.library_path
 __version__ = _library.build_of(_library.library_path()).get("version", "0.1.0")
 
-_LAZY = ("nn", "pyg", "hf", "timm")
+_LAZY = ("nn", "pyg", "hf", "timm", "plotting")
 
 
 def __getattr__(name: str) -> Any:

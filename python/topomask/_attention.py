@@ -53,13 +53,14 @@ def attention(
     Differentiable once, in q, k, v and the mask's parameters. `explain` has the cost of every route.
     """
     _check_mask("attention", mask)
-    phi = feature_map(features)
-    fq, fk = phi.queries(q), phi.keys(k)
+    fq, fk = q, k
+    if features is not None:
+        phi = feature_map(features)
+        fq, fk = phi.queries(q), phi.keys(k)
     if torch.compiler.is_compiling():
         fq, fk, v = (_autocast(x) for x in (fq, fk, v))
         return mask._traced_attention(fq, fk, v, How("attention", route, eps, None, memory_budget))
-    out: Tensor = _ops.method(mask._object, "attention", fq, fk, v, route, float(eps), memory_budget)
-    return out
+    return _ops.attention(mask._attention(), fq, fk, v, route, float(eps), memory_budget)
 
 
 def softmax_attention(
@@ -85,9 +86,8 @@ def softmax_attention(
     if torch.compiler.is_compiling():
         q, k, v = (_autocast(x) for x in (q, k, v))
         return mask._traced_attention(q, k, v, How(mode, route, eps, scale, memory_budget))
-    arguments = (q, k, v, mode, None if scale is None else float(scale), route, float(eps), memory_budget)
-    out: Tensor = _ops.method(mask._object, "softmax_attention", *arguments)
-    return out
+    factor = None if scale is None else float(scale)
+    return _ops.softmax_attention(mask._softmax_attention(), q, k, v, mode, factor, route, float(eps), memory_budget)
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def explain(
     return Plan._of(_ops.method(mask._object, "explain", fq, fk, v, memory_budget))
 
 
-def _counts(mask: Mask, slices: int, features: int, value_dim: int, element_size: int) -> list[int]:
-    return [slices, mask.heads, mask.size, features, value_dim, max(element_size, 4), element_size, torch.get_num_threads()]
+def _counts(mask: Mask, slices: int, features: int, value_dim: int) -> list[int]:
+    return [slices, mask.heads, mask.size, features, value_dim, torch.get_num_threads()]
 
 
 def plan_attention(
@@ -158,14 +158,14 @@ def plan_attention(
     slices: int = 1,
     features: int = 64,
     value_dim: int = 64,
-    element_size: int = 4,
-    gpu: bool = False,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
     training: bool = False,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> Plan:
-    """The plan for sizes that are not tensors yet: slices = batch × heads, m features, D value dimensions."""
-    counts = _counts(mask, slices, features, value_dim, element_size)
-    return Plan._of(_ops.method(mask._object, "plan_attention", counts, gpu, training, memory_budget))
+    """The plan for sizes that are not tensors yet: slices = batch × heads, m features, D value dimensions, on "cpu" or "cuda"."""
+    counts = _counts(mask, slices, features, value_dim)
+    return Plan._of(_ops.method(mask._object, "plan_attention", counts, dtype, torch.device(device), training, memory_budget))
 
 
 def plan_softmax(
@@ -174,12 +174,12 @@ def plan_softmax(
     slices: int = 1,
     features: int = 64,
     value_dim: int = 64,
-    element_size: int = 4,
-    gpu: bool = False,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
     training: bool = False,
     additive: bool = False,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> Plan:
     """The same for softmax attention, which has the routes sparse and dense; an additive mask only dense."""
-    counts = _counts(mask, slices, features, value_dim, element_size)
-    return Plan._of(_ops.method(mask._object, "plan_softmax", counts, gpu, training, additive, memory_budget))
+    counts = _counts(mask, slices, features, value_dim)
+    return Plan._of(_ops.method(mask._object, "plan_softmax", counts, dtype, torch.device(device), training, additive, memory_budget))

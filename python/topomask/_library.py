@@ -39,7 +39,7 @@ def mismatch(build: dict[str, str], installed: str) -> str | None:
     return (
         f"topomask: torch {installed} is installed, but this topomask was built for torch {wanted}: "
         f'install it with pip install "torch=={wanted}.*", or build topomask again for the torch you have with '
-        "pip install --no-build-isolation --force-reinstall --no-deps topomask"
+        "pip install --force-reinstall --no-deps . in a clone of it"
     )
 
 

@@ -66,6 +66,40 @@ def method(target: Any, name: str, *arguments: Any) -> Any:
     return _call(getattr(target, name), arguments)
 
 
+# Eager attention: `method` by name, for the two calls where a microsecond counts.
+
+_functorch = torch._C._functorch.peek_interpreter_stack
+
+
+def refuse_transforms(op: str) -> None:
+    """torch.func has no way into C++ autograd functions, and for some masks it would fail far inside."""
+    if _functorch() is not None:
+        raise RuntimeError(
+            f"topomask: {op} must be called outside of torch.func's transforms (grad, vjp, jvp, vmap); it takes any leading "
+            "dimensions, and torch.autograd.grad differentiates it"
+        )
+
+
+def attention(method: Any, q: Tensor, k: Tensor, v: Tensor, route: str, eps: float, memory_budget: int) -> Tensor:
+    refuse_transforms("attention")
+    try:
+        out: Tensor = method(q, k, v, route, eps, memory_budget)
+        return out
+    except RuntimeError as error:
+        raise _translated(error) from None
+
+
+def softmax_attention(
+    method: Any, q: Tensor, k: Tensor, v: Tensor, mode: str, scale: float | None, route: str, eps: float, memory_budget: int
+) -> Tensor:
+    refuse_transforms("softmax_attention")
+    try:
+        out: Tensor = method(q, k, v, mode, scale, route, eps, memory_budget)
+        return out
+    except RuntimeError as error:
+        raise _translated(error) from None
+
+
 def signed(seed: int) -> int:
     """A seed of 64 bits as the signed number that a schema takes."""
     if not -(2**63) <= seed < 2**64:
@@ -77,21 +111,21 @@ def signed(seed: int) -> int:
 
 
 def sparse_attention(q: Tensor, k: Tensor, v: Tensor, values: Tensor, pattern: Sequence[Tensor], eps: float) -> Tensor:
-    out: Tensor = _ops.sparse_attention(q, k, v, values, *pattern[:5], eps, *pattern[5:])[0]
+    out: Tensor = _ops.sparse_attention.default(q, k, v, values, list(pattern), eps)[0]
     return out
 
 
 def sparse_softmax_attention(
     q: Tensor, k: Tensor, v: Tensor, values: Tensor, pattern: Sequence[Tensor], scale: float, eps: float
 ) -> Tensor:
-    out: Tensor = _ops.sparse_softmax_attention(q, k, v, values, *pattern[:5], scale, eps, *pattern[5:])[0]
+    out: Tensor = _ops.sparse_softmax_attention.default(q, k, v, values, list(pattern), scale, eps)[0]
     return out
 
 
 def factored_product(
     q: Tensor, k: Tensor, v: Tensor, left: Tensor, left_pattern: Sequence[Tensor], right: Tensor, right_pattern: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    numerator, denominator = _ops.factored_product(q, k, v, left, *left_pattern[:5], right, *right_pattern[:5])
+    numerator, denominator = _ops.factored_product.default(q, k, v, left, list(left_pattern), right, list(right_pattern))
     return numerator, denominator
 
 

@@ -5,6 +5,7 @@ The C++ side names this module (`set_python_module`), so that a trace that meets
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -39,16 +40,14 @@ def sample_walks(
 
 
 @torch.library.register_fake("topomask::product_pattern")  # type: ignore[untyped-decorator]
-def product_pattern(
-    a_offsets: Tensor, a_columns: Tensor, bt_offsets: Tensor, bt_columns: Tensor, cols: int
-) -> tuple[Tensor, Tensor]:
+def product_pattern(a: Sequence[Tensor], b: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     entries = torch.library.get_ctx().new_dynamic_size()
-    return torch.empty_like(a_offsets), a_columns.new_empty(entries)
+    return torch.empty_like(a[0]), a[1].new_empty(entries)
 
 
 @torch.library.register_fake("topomask::row_tiles")  # type: ignore[untyped-decorator]
-def row_tiles(offsets: Tensor, columns: Tensor) -> Tensor:
-    return columns.new_empty(torch.library.get_ctx().new_dynamic_size())
+def row_tiles(pattern: Sequence[Tensor]) -> Tensor:
+    return pattern[1].new_empty(torch.library.get_ctx().new_dynamic_size())
 
 
 @torch.library.register_fake("topomask::walk_table")  # type: ignore[untyped-decorator]

@@ -141,11 +141,11 @@ def favor_directions(features: int, head_dim: int, seed: int = 0, orthogonal: bo
 
 
 _NAMED = {
-    "identity": FeatureMap.identity,
-    "relu": FeatureMap.relu,
-    "elu": FeatureMap.elu,
-    "exp": FeatureMap.exp,
-    "squared_relu": FeatureMap.squared_relu,
+    "identity": FeatureMap.identity(),
+    "relu": FeatureMap.relu(),
+    "elu": FeatureMap.elu(),
+    "exp": FeatureMap.exp(),
+    "squared_relu": FeatureMap.squared_relu(),
 }
 
 
@@ -154,11 +154,11 @@ def feature_map(features: Any) -> FeatureMap:
     if isinstance(features, FeatureMap):
         return features
     if features is None:
-        return FeatureMap.identity()
+        return _NAMED["identity"]
     if isinstance(features, str):
         if features not in _NAMED:
             raise ValueError(f"attention: features must be one of {', '.join(_NAMED)}, a FeatureMap or a function, got {features}")
-        return _NAMED[features]()
+        return _NAMED[features]
     if callable(features):
         return FeatureMap.custom(getattr(features, "__name__", "custom"), features)
     raise TypeError(f"attention: features must be a name, a FeatureMap, a function or None, got {type(features).__name__}")

@@ -12,7 +12,7 @@ from torch import Tensor
 from . import _ops, _traced
 from .forest import DistanceFunction, Forest
 from .graph import Graph
-from .library_mask import LibraryMask
+from .library_mask import LibraryMask, _Latest
 from .mask import Mask
 from .pattern import Pattern
 from .walks import WalkOptions, WalkTable, _options
@@ -42,9 +42,12 @@ class SparseValues(LibraryMask):
 
     @property
     def _object(self) -> Any:
-        if self.argument("pattern").order is None:
-            return super()._object
-        return self._make()  # the values in order are a function of the parameter: new for every use
+        return super()._object if "pattern_order" not in self._buffers else self._make()
+
+    def _checked_latest(self) -> _Latest:
+        if "pattern_order" not in self._buffers:
+            return super()._checked_latest()
+        return _Latest(self, self._make())  # the values in order are a function of the parameter: new for every use
 
     def _traced_form(self) -> _traced.Form | None:
         pattern: Pattern = self.argument("pattern")
@@ -56,8 +59,39 @@ class SparseValues(LibraryMask):
         return self
 
 
+def _same_storage(a: Tensor, b: Tensor) -> bool:
+    return a.data_ptr() == b.data_ptr() and a.dtype == b.dtype and a.device == b.device and a.shape == b.shape
+
+
+class PowerSeriesBasis:
+    """The graph, its K-hop neighbourhood and the powers of W on it: what series with other coefficients have in common. Made by
+    `power_series_basis`; the large parts are built when a mask first needs them."""
+
+    def __init__(self, graph: Graph, terms: int, max_sparse_entries: int) -> None:
+        self.graph, self.terms, self.max_sparse_entries = graph, terms, max_sparse_entries
+        self._object: Any = _ops.static("PowerSeriesBasis", "make", graph._object, terms, max_sparse_entries)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PowerSeriesBasis, (self.graph, self.terms, self.max_sparse_entries)
+
+    def __repr__(self) -> str:
+        return f"PowerSeriesBasis({self.graph!r}, terms={self.terms})"
+
+
 class PowerSeries(LibraryMask):
     """power_series_mask."""
+
+    _basis: PowerSeriesBasis | None = None
+
+    def __init__(self, family: str, arguments: dict[str, Any], basis: PowerSeriesBasis | None = None) -> None:
+        object.__setattr__(self, "_basis", basis)  # the C++ mask is made when the module is
+        super().__init__(family, arguments)
+
+    def _make(self) -> Any:
+        basis, graph, alpha = self._basis, self.argument("graph"), self.argument("alpha")
+        if basis is None or not _same_storage(basis.graph.weights, graph.weights):  # moved or converted since
+            return super()._make()
+        return _ops.static("Mask", "power_series_mask_over", basis._object, alpha)
 
     def _traced_form(self) -> _traced.Form | None:
         if self._route != "sparse":
@@ -120,13 +154,25 @@ def weighted_neighbours_mask(graph: Graph, weights: Tensor | None = None) -> Lib
     return LibraryMask("weighted_neighbours_mask", {"graph": graph, "weights": graph.weights if weights is None else weights})
 
 
-def power_series_mask(graph: Graph, alpha: Tensor, *, max_sparse_entries: int = MAX_SPARSE_ENTRIES) -> LibraryMask:
+def power_series_basis(graph: Graph, terms: int, *, max_sparse_entries: int = MAX_SPARSE_ENTRIES) -> PowerSeriesBasis:
+    """What power series of `terms` = K terms over one graph have in common, for coefficients that are computed in every step:
+    `power_series_mask(basis, alpha)` builds the K-hop neighbourhood once for all of them."""
+    return PowerSeriesBasis(graph, terms, max_sparse_entries)
+
+
+def power_series_mask(
+    graph: Graph | PowerSeriesBasis, alpha: Tensor, *, max_sparse_entries: int = MAX_SPARSE_ENTRIES
+) -> LibraryMask:
     """M = Σ_{k<K} α_k W^k, exact. alpha [K], or [H, K] for a series per head, of the dtype of the graph's weights; learnable.
 
     Operator: Horner, (K − 1)·|W| multiply-adds per column. Sparse: the K-hop neighbourhood as one pattern, built on first use,
-    offered while it holds at most max_sparse_entries.
+    offered while it holds at most max_sparse_entries; a `power_series_basis` in place of the graph shares it between masks.
     """
-    return PowerSeries("power_series_mask", {"graph": graph, "alpha": alpha, "max_sparse_entries": max_sparse_entries})
+    basis = graph if isinstance(graph, PowerSeriesBasis) else None
+    if basis is not None:
+        graph, max_sparse_entries = basis.graph, basis.max_sparse_entries
+    arguments = {"graph": graph, "alpha": alpha, "max_sparse_entries": max_sparse_entries}
+    return PowerSeries("power_series_mask", arguments, basis)
 
 
 def grf_mask(
@@ -174,6 +220,12 @@ def projected_mask(mask: Mask, *, width: int = 64, seed: int = 0) -> LibraryMask
 def with_global_tokens(mask: Mask, tokens: int = 1) -> LibraryMask:
     """Global tokens (CLS) before the N nodes of another mask: their rows and columns are 1, the rest is the mask."""
     return LibraryMask("with_global_tokens", {"mask": mask, "tokens": tokens})
+
+
+def per_head_mask(masks: Sequence[Mask]) -> LibraryMask:
+    """Masks of one head each, over as many nodes, as one mask with a matrix per head. The route sparse, where every one has few
+    nonzeros, goes over the union of their patterns, which is made once."""
+    return LibraryMask("per_head_mask", {"masks": list(masks)})
 
 
 def walking_mask(graph: Graph, f: Tensor, options: WalkOptions | None = None, **changes: Any) -> LibraryMask:

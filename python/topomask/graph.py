@@ -216,6 +216,12 @@ class Graph(Structure):
     def max_degree(self) -> int:
         return int(self.degrees.max()) if self.num_nodes else 0
 
+    def neighbourhoods(self, hops: int, *, max_entries: int = 1 << 31) -> Pattern:
+        """The pattern with an entry (i, j) where j is at most `hops` edges from i, i itself included: attention inside
+        neighbourhoods by `sparse_mask(pattern, torch.ones(pattern.entries))`. Breadth-first search, O(entries·degree); refused
+        beyond max_entries."""
+        return Pattern._of(_ops.method(self._object, "neighbourhoods", hops, max_entries), self.num_nodes)
+
     def edge_index(self) -> Tensor:
         """int64 [2, entries]: every stored entry (row, column)."""
         return self.pattern.edge_index()
@@ -253,6 +259,13 @@ class Graph(Structure):
         from .convert import to_scipy
 
         return to_scipy(self)
+
+    def plot(self, positions: Tensor | None = None, *, values: Tensor | None = None, ax: Any = None) -> Any:
+        """Draws the graph with matplotlib and returns the axes. positions [N, 2] or [N, 3]; where left out, a grid lies as a grid,
+        and others up to 2 000 nodes as their distances in hops want it. values [N]: the colours of the nodes."""
+        from .plotting import plot_graph
+
+        return plot_graph(self, positions, values, ax)
 
     def __repr__(self) -> str:
         kind = "directed, " if self.directed else ""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from . import _ops, _traced
 from ._structure import Structure
+from .graph import Graph
 from .mask import DEFAULT_MEMORY_BUDGET, Mask
 from .pattern import Pattern
 
@@ -28,10 +29,12 @@ class LibraryMask(Mask):
         self._kind = kind
         self._given: dict[str, Any] = {}
         self._cache: dict[str, tuple[tuple[Any, ...], Any]] = {}
+        self._latest: _Latest | None = None
         self._route: str | None = None
         self._number = 0
         self._form: _traced.Form | None = None
         self._learnt: list[str | Tensor] = []
+        self._source: Graph | None = None  # of walks; for pictures
         for name, value in arguments.items():
             self._given[name] = self._take(name, value)
         self._object  # noqa: B018  (bad arguments are refused here)
@@ -124,6 +127,28 @@ class LibraryMask(Mask):
 
     @property
     def _object(self) -> Any:
+        """The C++ mask over the tensors that the module has now: the latest one, unless something changed. Every call of attention
+        asks, so that the common answer takes about a microsecond."""
+        return self._checked_latest().made
+
+    def _checked_latest(self) -> _Latest:
+        latest = self._latest
+        if latest is None or not latest.holds():
+            latest = self._latest = _Latest(self, self._checked_object())
+        return latest
+
+    def _attention(self) -> Any:
+        return self._checked_latest().attention
+
+    def _softmax_attention(self) -> Any:
+        return self._checked_latest().softmax_attention
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            self.__dict__["_latest"] = None
+        super().__setattr__(name, value)
+
+    def _checked_object(self) -> Any:
         inner = tuple(module._object for module in self.children() if isinstance(module, Mask))
         key = (*self._key(iter(self._tensor_names())), *((made, 0, None, None, False) for made in inner))
         kept = self._cache.get("")
@@ -150,12 +175,14 @@ class LibraryMask(Mask):
     def matmul(self, x: Tensor) -> Tensor:
         if torch.compiler.is_compiling():
             return self._numbered((x,), _traced.How("matmul"))
+        _ops.refuse_transforms("matmul")
         product: Tensor = _ops.method(self._object, "matmul", x)
         return product
 
     def matmul_transposed(self, x: Tensor) -> Tensor:
         if torch.compiler.is_compiling():
             return self._numbered((x,), _traced.How("matmul_transposed"))
+        _ops.refuse_transforms("matmul_transposed")
         product: Tensor = _ops.method(self._object, "matmul_transposed", x)
         return product
 
@@ -168,6 +195,12 @@ class LibraryMask(Mask):
         made = _ops.method(self._object, "sparse")
         return None if made is None else (Pattern._of(made[0], self.size), made[1])
 
+    def _drawn_on(self) -> Graph | None:
+        if self._source is not None:
+            return self._source
+        graph = self.argument("graph") if "graph" in self._given else None
+        return graph if isinstance(graph, Graph) else None
+
     # torch.compile
 
     def prepare(self, features: int = 64, value_dim: int = 64, *, batch: int = 1, training: bool = True) -> LibraryMask:
@@ -175,10 +208,9 @@ class LibraryMask(Mask):
         it needs beforehand. Modules do so when they are made and moved; eager attention plans each call by itself."""
         made = self._object
         like = next(self.parameters(), None)
-        gpu = like is not None and like.is_cuda
-        size = 8 if like is not None and like.dtype == torch.float64 else 4
-        counts = [batch * self.heads, self.heads, self.size, features, value_dim, size, size, torch.get_num_threads()]
-        plan = _ops.method(made, "plan_attention", counts, gpu, training, DEFAULT_MEMORY_BUDGET)
+        dtype, device = (torch.float32, torch.device("cpu")) if like is None else (like.dtype, like.device)
+        counts = [batch * self.heads, self.heads, self.size, features, value_dim, torch.get_num_threads()]
+        plan = _ops.method(made, "plan_attention", counts, dtype, device, training, DEFAULT_MEMORY_BUDGET)
         self._route = plan[0]
         names = {id(tensor): name for name, tensor in self._named_tensors()}
         parameters = _ops.method(made, "parameters")
@@ -195,6 +227,11 @@ class LibraryMask(Mask):
         return None
 
     def _numbered(self, inputs: tuple[Tensor, ...], how: _traced.How) -> Tensor:
+        if torch.compiler.is_exporting():  # the number is known to this process alone
+            raise RuntimeError(
+                f"topomask: {type(self).__name__} cannot be exported; none, sparse, neighbours, power series and graph random "
+                "features can"
+            )
         if not self._number:
             raise RuntimeError(
                 f"topomask: {type(self).__name__} must be prepared for torch.compile; mask.prepare() does so, before compiling"
@@ -225,6 +262,7 @@ class LibraryMask(Mask):
                 return tensor.to(changed.device)
             return changed
 
+        self._latest = None
         super()._apply(keeping, recurse)  # type: ignore[no-untyped-call]
         for name in self._tensor_names():
             if name in self.__dict__:
@@ -255,6 +293,7 @@ class LibraryMask(Mask):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state["_cache"] = {}
+        state["_latest"] = None
         state["_form"] = None
         state["_number"] = 0
         state["_learnt"] = []
@@ -271,6 +310,29 @@ class LibraryMask(Mask):
             if isinstance(value, (int, float, str)) and not isinstance(value, _Recipe):
                 shown.append(f"{name}={value}")
         return ", ".join(shown)
+
+
+class _Latest:
+    """The C++ mask made last, and what must be unchanged for it to be the mask still: parameters and other tensors that learn, and
+    the masks inside. Buffers change by assignment or `.to` alone, which the module notices."""
+
+    def __init__(self, mask: LibraryMask, made: Any) -> None:
+        self.made = made
+        self.attention, self.softmax_attention = made.attention, made.softmax_attention  # bound once
+        self.tensors = [
+            (holder, name, tensor, tensor.data_ptr(), tensor.requires_grad)
+            for holder in (mask._parameters, mask.__dict__)
+            for name in mask._tensor_names()
+            if isinstance(tensor := holder.get(name), Tensor)
+        ]
+        self.inside = [(module, module._object) for module in mask.children() if isinstance(module, LibraryMask)]
+        self.constant = all(isinstance(module, LibraryMask) for module in mask.children())
+
+    def holds(self) -> bool:
+        for holder, name, tensor, place, learns in self.tensors:
+            if holder.get(name) is not tensor or tensor.data_ptr() != place or tensor.requires_grad != learns:
+                return False
+        return self.constant and all(module._object is made for module, made in self.inside)
 
 
 class _Recipe:

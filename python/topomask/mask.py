@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from . import _ops, _traced
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 DEFAULT_MEMORY_BUDGET = 1 << 32
 """4 GiB: bytes beyond inputs and output that a route may take."""
@@ -81,6 +84,22 @@ class Mask(nn.Module):
         made.requires_grad_(False)
         return made
 
+    def plot(
+        self, node: int = 0, *, head: int = 0, positions: Tensor | None = None, graph: Graph | None = None, ax: Any = None
+    ) -> Any:
+        """Draws what a node attends to, row `node` of M, with matplotlib, and returns the axes. One product with Mᵀ.
+
+        On a grid it is an image; with positions [N, 2] or [N, 3] the nodes as points; otherwise over the layout of the graph that
+        the mask was made of (or `graph`), up to 2 000 nodes; without a graph, over the number of the node.
+        """
+        from .plotting import plot_mask
+
+        return plot_mask(self, node, head, positions, graph, ax)
+
+    def _drawn_on(self) -> Graph | None:
+        """The graph that pictures are drawn on, where there is one."""
+        return None
+
     def _make(self) -> Any:
         """The C++ mask. It calls back for products; it is made anew for each use, since it keeps this module alive."""
         parameters = list(self.parameters())
@@ -112,6 +131,13 @@ class Mask(nn.Module):
     @property
     def _object(self) -> Any:
         return self._make()
+
+    def _attention(self) -> Any:
+        """The method `attention` of the C++ mask."""
+        return self._object.attention
+
+    def _softmax_attention(self) -> Any:
+        return self._object.softmax_attention
 
     def _traced_attention(self, q: Tensor, k: Tensor, v: Tensor, how: _traced.How) -> Tensor:
         """Attention while torch.compile traces: plain torch operations around matmul."""

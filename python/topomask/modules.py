@@ -143,6 +143,14 @@ class ProjectedMask(LibraryMask):
         self.prepare()
 
 
+class PerHeadMask(LibraryMask):
+    """per_head_mask: a mask for each head, which may differ in graph, walks or family; its parameters are theirs."""
+
+    def __init__(self, masks: Sequence[Mask]) -> None:
+        super().__init__("per_head_mask", {"masks": list(masks)})
+        self.prepare()
+
+
 class GlobalTokens(LibraryMask):
     """with_global_tokens around another mask: `tokens` (CLS) before its nodes, their rows and columns 1."""
 

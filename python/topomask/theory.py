@@ -218,6 +218,11 @@ def set_kept_memory_limit(bytes: int) -> None:
     _function("set_kept_memory_limit", bytes)
 
 
+def kept_memory_limit() -> int:
+    """The limit that set_kept_memory_limit sets, in bytes."""
+    return int(_function("kept_memory_limit"))
+
+
 def kept_memory() -> int:
     """Bytes kept now, in no tensor."""
     return int(_function("kept_memory"))

@@ -50,6 +50,7 @@ class GRFMask(Walked):
             walks.setdefault("group_products", True)
         table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
         super().__init__("grf_mask", {"walks": table, "f": start, "diagonal": diagonal})
+        self._source = source if isinstance(source, Graph) else None
         self.prepare()
 
 
@@ -79,6 +80,7 @@ class TwoSidedGRFMask(LibraryMask):
         other = None if f_key is None else _coefficients(f_key, terms, heads, graph.dtype, graph.device)
         arguments = {"query_walks": tables[0], "key_walks": tables[1], "f": start, "f_key": other}
         super().__init__("two_sided_grf_mask", arguments)
+        self._source = graph
         self.prepare()
 
 
@@ -97,6 +99,7 @@ class AsymmetricGRFMask(Walked):
     ) -> None:
         table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
         super().__init__("asymmetric_grf_mask", {"walks": table, "f": start})
+        self._source = source if isinstance(source, Graph) else None
         self.prepare()
 
 
@@ -115,6 +118,7 @@ class AdHocMask(Walked):
     ) -> None:
         table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
         super().__init__("ad_hoc_mask", {"walks": table, "f": start})
+        self._source = source if isinstance(source, Graph) else None
         self.prepare()
 
 
@@ -163,6 +167,7 @@ class StitchedGRFMask(LibraryMask):
         tables = [sample_walks(graphs[place % 2], options, first_walker=first) for place, first in enumerate(firsts)]
         start = _coefficients(f, min(terms, tables[0].max_hops + 1), heads, graph.dtype, graph.device)
         super().__init__("stitched_grf_mask", {"walks": tables, "f": start, "max_sparse_entries": max_sparse_entries})
+        self._source = graph
         self.prepare()
 
 
@@ -202,6 +207,7 @@ class NodeKernelMask(LibraryMask):
         table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
         start = _per_head(discount, heads, table.dtype)
         super().__init__("node_kernel_mask", {"walks": table, "discount": start, "alpha": alpha, "p": float(p)})
+        self._source = source if isinstance(source, Graph) else None
         self.prepare()
 
 
@@ -213,4 +219,5 @@ class NodeFrequencyMask(LibraryMask):
     ) -> None:
         table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
         super().__init__("node_frequency_mask", {"walks": table, "discount": _per_head(discount, heads, table.dtype)})
+        self._source = source if isinstance(source, Graph) else None
         self.prepare()
