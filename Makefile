@@ -6,15 +6,19 @@
 #   make torture         random cases against a dense reference for SECONDS=60, SEED=1, DEVICE=cpu or cuda
 #   make build           build everything
 #   make bench           run the benchmarks; SUITE=name for one of them
+#   make test-python     the tests of the Python package beside PyG, transformers, NetworkX, …; types and notebooks
 #   make wheel           build the Python package: dist/topomask-…-py3-none-linux_….whl
 #   make setup           install the Debian packages and torch (into .venv), nothing else
 #   make fuzz            fuzz every reader of files and settings; SECONDS=30 for each, TARGET=name for one
-#   make format          format the sources
-#   make format-check    fail where a source is not formatted
+#   make tsan            tests of kernels, walks, memory and data under the thread sanitizer; FILTER=... for some
+#   make format          format the sources, wrap the pages of docs/
+#   make format-check    fail if a source is not formatted, a page has long lines or broken links, or a folder includes one
+#                        that it may not
+#   make alone           compile every source and every public header by itself
 #   make tidy FILE=...   clang-tidy on one file (about a minute)
 #   make clean           remove build/ (.venv stays)
 #
-#   PRESET=release       the CMake preset: release, dev, ci (warnings are errors), asan, fuzz, cuda
+#   PRESET=release       the CMake preset: release, dev, ci (warnings are errors), asan, tsan, fuzz, cuda
 #   TORCH=dir            build against this torch (site-packages/torch); installs none
 #   TORCH_PYTHON=python  build against the torch of this python; installs none
 #   BUILD_DIR=dir        build there instead of in build/$PRESET
@@ -31,7 +35,7 @@ export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
 SEED ?= 1
 DEVICE ?= cpu
 
-.PHONY: help setup build test torture fuzz wheel demo demo-routes bench format format-check tidy clean
+.PHONY: help setup build test test-python torture fuzz tsan wheel demo demo-routes bench format format-check alone tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -46,6 +50,9 @@ build: setup
 test: setup
 	@scripts/build.sh tests/all
 	@ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$')
+
+test-python: setup
+	@scripts/python_tests.sh
 
 torture: setup
 	@scripts/build.sh topomask_torture
@@ -73,9 +80,18 @@ fuzz: setup
 	@scripts/packages.sh fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),30) $(TARGET)
 
+tsan: setup
+	@scripts/tsan.sh $(if $(FILTER),'$(FILTER)')
+
 format format-check:
 	@scripts/packages.sh format
 	@scripts/format.sh $(if $(filter format-check,$@),--check)
+	@scripts/check_includes.py
+
+alone: setup
+	@PRESET=alone BUILD_DIR=build/alone scripts/build.sh $(foreach t,topomask topomask_models,CMakeFiles/$(t).dir/cmake_pch.hxx.gch) \
+	  apps/CMakeFiles/topomask_tool.dir/cmake_pch.hxx.gch
+	@scripts/check_alone.py
 
 tidy: setup
 	@scripts/packages.sh tidy

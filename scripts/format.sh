@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Formats every C++ and CUDA file in place; with --check only says which differ, and fails where any does.
+# Formats every C++ and CUDA file in place and wraps the Markdown pages; with --check it only reports what differs, and
+# fails if anything does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,3 +20,7 @@ for folder in include src apps tests bench examples; do
 done
 find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 -r "$clang_format" --style=file "${options[@]}"
+
+wrap=(--wrap)
+[[ ${1:-} == --check ]] && wrap=()
+python3 scripts/check_docs.py "${wrap[@]}"

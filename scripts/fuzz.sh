@@ -31,13 +31,13 @@ for target in "${targets[@]}"; do
     exit 2
   fi
 done
-scripts/build.sh "${targets[@]/#/fuzz_}"
+scripts/build.sh fuzzers
 
 fuzz_one() {
   local target=$1 limit=$2 folder=$BUILD_DIR arguments=() status=0 longest=8192
   mkdir -p "$folder/corpus/$target" "$folder/findings" "$folder/logs"
   [[ -f tests/fuzz/dictionaries/$target.dict ]] && arguments+=("-dict=tests/fuzz/dictionaries/$target.dict")
-  case $target in config | settings) longest=512 ;; esac
+  case $target in config | settings | graph_arguments | numbers) longest=512 ;; esac
   "$folder/fuzz/$target" -max_total_time="$limit" -rss_limit_mb=512 -timeout=5 -max_len=$longest -print_final_stats=1 \
     -artifact_prefix="$folder/findings/$target-" "${arguments[@]}" "$folder/corpus/$target" "tests/fuzz/corpus/$target" \
     >"$folder/logs/$target" 2>&1 || status=$?

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs PyG's own tests of TransformerConv with topomask's layer in its place. The tests are fetched, never kept.
+#   scripts/pyg_tests.sh [FILE]   FILE: a copy of PyG's test/nn/conv/test_transformer_conv.py; fetched from GitHub where left out
+#   PYTHON            a python with torch_geometric, pytest and topomask installed (python3); PYTHONPATH and TOPOMASK_LIBRARY as ever
+# Exit status 77 where something is missing.
+set -euo pipefail
+
+python=${PYTHON:-python3}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+skip() {
+  echo "pyg_tests.sh: skipped: $*" >&2
+  exit 77
+}
+
+version=$("$python" -W ignore -c 'import pytest, torch_geometric; print(torch_geometric.__version__)' 2>/dev/null) ||
+  skip "$python has no torch_geometric or no pytest"
+if (($#)); then
+  cp "$1" "$folder/test_transformer_conv.py"
+else
+  url=https://raw.githubusercontent.com/pyg-team/pytorch_geometric/$version/test/nn/conv/test_transformer_conv.py
+  curl -fsSL --max-time 60 "$url" -o "$folder/test_transformer_conv.py" || skip "$url could not be fetched"
+fi
+# The one change: which layer is tested.
+sed -i 's/^from torch_geometric.nn import TransformerConv$/from topomask.pyg import TransformerConv/' "$folder/test_transformer_conv.py"
+grep -q '^from topomask.pyg import TransformerConv$' "$folder/test_transformer_conv.py" ||
+  skip "the tests no longer import TransformerConv from torch_geometric.nn"
+cd "$folder"
+"$python" -W ignore -m pytest -q -p no:cacheprovider test_transformer_conv.py
