@@ -5,7 +5,7 @@
 namespace topomask::ops {
 
 // The columns that features and values make for each node, by tensor operations, for devices without a kernel of our
-// own (columns_kernel.h): features [..., N, s], values [..., N, c], columns [..., N, s·c].
+// own (attention/columns_kernel.h): features [..., N, s], values [..., N, c], columns [..., N, s·c].
 
 /// Features ⊗ values.
 inline at::Tensor column_products(const at::Tensor& features, const at::Tensor& values) {

@@ -5,9 +5,9 @@
 #include "core/cuda/shared_rows.cuh"
 #include "ops/row_tiles/layout.h"
 
-// Sixteen rows of a CSR matrix at once, on the tensor cores: a warp takes the chunks of a tile (sparse/row_tiles.h) one
-// after the other, each as a dense matrix of 16 × 16 with zeros where there is no entry. Each row of nodes that a tile
-// needs is read once for all of its rows, into shared memory, while earlier chunks are worked on.
+// Sixteen rows of a CSR matrix at once, on the tensor cores: a warp takes the chunks of a tile (ops/row_tiles/layout.h)
+// one after the other, each as a dense matrix of 16 × 16 with zeros where there is no entry. Each row of nodes that a
+// tile needs is read once for all of its rows, into shared memory, while earlier chunks are worked on.
 
 namespace topomask::cuda {
 

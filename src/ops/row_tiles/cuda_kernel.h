@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// The tiles of row_tiles.h on the GPU: a warp merges the sixteen rows of a tile.
+// The tiles of layout.h on the GPU: a warp merges the sixteen rows of a tile.
 
 namespace topomask::cuda {
 

@@ -8,7 +8,7 @@
 #include "ops/sparse_attention/slice_place.cuh"
 #include "ops/sparse_attention/tiled_kernel.cuh"
 
-// The kernels behind sparse_attention_cuda.h, instantiated for one dtype a file. A group of threads takes a row; it is
+// The kernels behind cuda_kernel.h, instantiated for one dtype a file. A group of threads takes a row; it is
 // as wide as the row asks for, so short rows of a narrow type share a warp, and a block takes a row of very many
 // entries. bfloat16 has kernels of its own, tiled_attention.cuh, where the tiles of a pattern are known.
 

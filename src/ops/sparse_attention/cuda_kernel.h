@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-// Attention over the entries of a CSR mask on the GPU: the twins of the kernels in sparse_attention_kernel.h, all
+// Attention over the entries of a CSR mask on the GPU: the twins of the kernels in cpu_kernel.h, all
 // slices (b, h) in one launch. T is float, double, __nv_bfloat16 or __half, A its accumulation type. Widths are
 // multiples of 8, rows are contiguous and 16-byte aligned; those of q, k, v and ∂L/∂out may be anywhere, everything
 // else is one row after the other. `stream` is where it runs; nothing waits.
@@ -28,7 +28,7 @@ template <class T, class A>
 struct AttentionArgs {
   const int64_t* offsets;
   const int32_t* columns;
-  const int32_t* tiles;  ///< of the rows, sparse/row_tiles.h; null where they are not known
+  const int32_t* tiles;  ///< of the rows, ops/row_tiles/layout.h; null where they are not known
   const A* values;
   const T* q;
   const T* k;

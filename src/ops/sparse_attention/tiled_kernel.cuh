@@ -11,7 +11,7 @@
 #include "ops/sparse_attention/limits.h"
 #include "ops/sparse_attention/slice_place.cuh"
 
-// The kernels behind sparse_attention_cuda.h for bfloat16 where the tiles of a pattern are known: sixteen rows a warp,
+// The kernels behind cuda_kernel.h for bfloat16 where the tiles of a pattern are known: sixteen rows a warp,
 // on the tensor cores. Scores and sums are float32; weights are rounded to bfloat16 where they multiply rows of nodes.
 // (float16 could overflow there.) A node that is not finite spoils the sixteen rows of every tile that reads it, not
 // only those with an entry for it.
