@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <charconv>
+#include <cmath>
 #include <map>
 
 #include "argument_checks.h"
@@ -176,7 +177,8 @@ void GraphArguments::add_to(CLI::App& command) {
       ->required();
   command.add_option("--scale", scale_, "s of the edge weights s/sqrt(d_i d_j)")
       ->capture_default_str()
-      ->check(finite_number());
+      ->check(finite_number("in the range of float32",
+                            [](double scale) { return std::isfinite(static_cast<float>(scale)); }));
   command.add_flag("--weights", own_weights_, "keep the weights of the file");
   command.add_flag("--directed", directed_, "the file's edges have a direction (SNAP, npz)");
 }

@@ -4,6 +4,7 @@
 # What a run finds to be new stays in build/fuzz/corpus, from where the next one goes on. A finding (a crash, a report of
 # a sanitizer, more than 512 MiB of memory, more than 5 s for an input) is kept in build/fuzz/findings and fails the run.
 #   FUZZ_JOBS  fuzzers at once (2)
+#   FUZZ_SEED  the seed of the mutations (0: another one in each run)
 #   PRESET=fuzz, BUILD_DIR, JOBS, CMAKE_ARGS, TORCH ... see build.sh
 set -euo pipefail
 
@@ -38,16 +39,16 @@ fuzz_one() {
   mkdir -p "$folder/corpus/$target" "$folder/findings" "$folder/logs"
   [[ -f tests/fuzz/dictionaries/$target.dict ]] && arguments+=("-dict=tests/fuzz/dictionaries/$target.dict")
   case $target in config | settings | graph_arguments | numbers) longest=512 ;; esac
-  "$folder/fuzz/$target" -max_total_time="$limit" -rss_limit_mb=512 -timeout=5 -max_len=$longest -print_final_stats=1 \
-    -artifact_prefix="$folder/findings/$target-" "${arguments[@]}" "$folder/corpus/$target" "tests/fuzz/corpus/$target" \
-    >"$folder/logs/$target" 2>&1 || status=$?
+  "$folder/fuzz/$target" -max_total_time="$limit" -seed="${FUZZ_SEED:-0}" -rss_limit_mb=512 -timeout=5 \
+    -max_len=$longest -print_final_stats=1 -artifact_prefix="$folder/findings/$target-" "${arguments[@]}" \
+    "$folder/corpus/$target" "tests/fuzz/corpus/$target" >"$folder/logs/$target" 2>&1 || status=$?
   local stat='s/^stat::\(number_of_executed_units\|peak_rss_mb\): *//p'
   mapfile -t numbers < <(sed -n "$stat" "$folder/logs/$target")
   if ((status == 0)); then
     printf '%-14s %10d executions, at most %d MiB\n' "$target" "${numbers[0]}" "${numbers[1]}"
   else
     printf '%-14s FAILED after %d executions:\n' "$target" "${numbers[0]:-0}"
-    grep -E 'ERROR:|runtime error|SUMMARY|^fuzz: |Test unit written' "$folder/logs/$target" | sed 's/^/  /' || true
+    grep -E 'ERROR:|runtime error|terminate called|what\(\):|SUMMARY|^fuzz: |Test unit written' "$folder/logs/$target" | sed 's/^/  /' || true
     echo "  again: $folder/fuzz/$target FILE; all it said: $folder/logs/$target"
     return 1
   fi
