@@ -1,4 +1,4 @@
-#include "data/random_order.h"
+#include "data/philox_stream.h"
 #include "data/readers.h"
 
 namespace topomask {
@@ -11,36 +11,12 @@ constexpr int64_t kPairs = 4;  // of marks
 constexpr int64_t kGround = 96, kNoise = 64;
 const std::vector<std::string> kClasses{"touching", "two apart", "three apart", "scattered"};
 
-/// A stream of random words for one image.
-class Draws {
- public:
-  Draws(uint64_t seed, bool test, int64_t image)
-      : key_(philox_key(seed)),
-        counter_{0, static_cast<uint32_t>(image), test ? 1U : 0U, static_cast<uint32_t>(DrawFor::synthetic)} {}
-
-  int64_t below(int64_t range) {
-    if (used_ == 4) {
-      words_ = philox(counter_, key_);
-      ++counter_.a;
-      used_ = 0;
-    }
-    const uint32_t word = used_ == 0 ? words_.a : used_ == 1 ? words_.b : used_ == 2 ? words_.c : words_.d;
-    ++used_;
-    return random_below(word, static_cast<uint32_t>(range));
-  }
-
- private:
-  PhiloxKey key_;
-  PhiloxWords counter_, words_{};
-  int used_ = 4;
-};
-
 class Synthetic final : public ImageDataset {
  public:
   Synthetic(DatasetInfo info, uint64_t seed, bool test) : ImageDataset(std::move(info)), seed_(seed), test_(test) {}
 
   int64_t read(int64_t index, uint8_t* image) const override {
-    Draws draws(seed_, test_, index);
+    PhiloxStream draws(seed_, test_ ? 1 : 0, index, DrawFor::synthetic);
     const int64_t side = image_shape()[1], cells = side / kCell, label = index % static_cast<int64_t>(kClasses.size());
     for (int64_t i = 0; i < side * side; ++i) image[i] = static_cast<uint8_t>(kGround + draws.below(kNoise));
     for (int64_t pair = 0; pair < kPairs; ++pair) {
@@ -53,7 +29,7 @@ class Synthetic final : public ImageDataset {
   }
 
  private:
-  std::pair<int64_t, int64_t> partner(Draws& draws, int64_t x, int64_t y, int64_t label) const {
+  std::pair<int64_t, int64_t> partner(PhiloxStream& draws, int64_t x, int64_t y, int64_t label) const {
     const int64_t cells = image_shape()[1] / kCell;
     const int64_t distance = label + 1;
     for (;;) {

@@ -6,18 +6,9 @@
 #include <cstring>
 #include <utility>
 
+#include "io/quoted.h"
+
 namespace topomask::io {
-namespace {
-
-constexpr size_t kShownBytes = 40;
-
-std::string quoted(std::string_view word) {
-  std::string shown = "\"";
-  for (const char c : word.substr(0, kShownBytes)) shown += c >= ' ' && c <= '~' ? c : '?';
-  return shown + (word.size() > kShownBytes ? "…\"" : "\"");
-}
-
-}  // namespace
 
 TextReader::TextReader(Origin origin) : source_(std::move(origin)), window_(kReadBuffer + 1) {
   at_ = end_ = window_.data();

@@ -1,12 +1,24 @@
+#include "topomask/nn/graph_mask.h"
+#include "topomask/nn/graph_model.h"
 #include "topomask/nn/variants.h"
 
 namespace topomask {
 
-// A configuration is checked against the names of the variants of attention. In the library they are what registers
-// itself, which brings every mask and kernel with it; the fuzzers get along with the names.
+// A configuration is checked against the names of the variants of attention, and of graph models and their masks. In
+// the library they are what registers itself, which brings every mask and kernel with it; the fuzzers get along with
+// the names.
 std::vector<std::string> variant_names() {
   return {"ad_hoc", "centrality", "diffusion",   "exact", "free",    "grf",
           "linear", "softmax",    "softmax_grf", "spe",   "toeplitz"};
+}
+
+std::vector<std::string> graph_model_names() {
+  return {"cheb", "gat", "gcn", "gin", "gkat", "sage", "sgc", "transformer", "transformer_conv"};
+}
+
+std::vector<std::string> graph_mask_names() {
+  return {"diffusion", "forest",        "frequency",       "gkat",    "grf", "neighbours", "none",
+          "series",    "shortest_path", "spanning_forest", "sequence"};
 }
 
 }  // namespace topomask

@@ -1,0 +1,49 @@
+#include "data/graphs/npz_arrays.h"
+
+#include <cmath>
+#include <limits>
+
+namespace topomask {
+
+std::unique_ptr<io::NpyReader> NpzArrays::open(const std::string& name) {
+  const auto member = members_.find(name + ".npy");
+  if (member == members_.end()) io::fail(origin(), "no array \"", name, "\" in the archive");
+  auto array = std::make_unique<io::NpyReader>(file_, member->second, name);
+  if (array->header().shape.size() != 1) array->refuse("must have one dimension, got ", array->header().describe());
+  return array;
+}
+
+std::vector<int64_t> NpzArrays::integers(const std::string& name, int64_t least, int64_t below) {
+  const auto opened = open(name);
+  io::NpyReader& array = *opened;
+  if (!array.header().integer()) array.refuse("must hold integers, got ", array.header().describe());
+  std::vector<int64_t> values(static_cast<size_t>(array.size()));
+  array.for_each_integer([&](int64_t index, int64_t value) {
+    if (value < least || value >= below) {
+      array.refuse("must be from ", least, " to ", below - 1, ", got ", value, " at index ", index);
+    }
+    values[static_cast<size_t>(index)] = value;
+  });
+  return values;
+}
+
+std::vector<float> NpzArrays::numbers(const std::string& name) {
+  const auto opened = open(name);
+  io::NpyReader& array = *opened;
+  std::vector<float> values(static_cast<size_t>(array.size()));
+  const auto store = [&](int64_t index, auto value) {
+    const auto wide = static_cast<double>(value);
+    if (!(std::abs(wide) <= double{std::numeric_limits<float>::max()})) {
+      array.refuse("must be finite in float32, got ", wide, " at index ", index);
+    }
+    values[static_cast<size_t>(index)] = static_cast<float>(wide);
+  };
+  if (array.header().integer()) {
+    array.for_each_integer(store);
+  } else {
+    array.for_each_float(store);
+  }
+  return values;
+}
+
+}  // namespace topomask

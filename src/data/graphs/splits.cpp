@@ -1,0 +1,67 @@
+#include "data/graphs/splits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "data/random_order.h"
+
+namespace topomask {
+namespace {
+
+/// Not the stream of images, which is 0.
+constexpr uint32_t kGraphStream = 1;
+
+/// The places of each label, shuffled.
+std::map<int64_t, std::vector<int64_t>> shuffled_classes(const at::Tensor& labels, uint64_t seed) {
+  const int64_t* label = labels.const_data_ptr<int64_t>();
+  std::map<int64_t, std::vector<int64_t>> members;
+  for (const int64_t i : random_order(labels.size(0), seed, kGraphStream, DrawFor::split)) {
+    members[label[i]].push_back(i);
+  }
+  return members;
+}
+
+/// Of one class: the first `train` places, then `validation` places, then the rest.
+void deal(const std::vector<int64_t>& members, int64_t train, int64_t validation, GraphSplit& split) {
+  const auto first = members.begin(), second = first + train, third = second + validation;
+  split.train.insert(split.train.end(), first, second);
+  split.validation.insert(split.validation.end(), second, third);
+  split.test.insert(split.test.end(), third, members.end());
+}
+
+GraphSplit sorted(GraphSplit split) {
+  for (auto* part : {&split.train, &split.validation, &split.test}) std::sort(part->begin(), part->end());
+  return split;
+}
+
+}  // namespace
+
+GraphSplit split_by_class(const io::Origin& origin, const at::Tensor& labels, const std::vector<std::string>& classes,
+                          const GraphDataOptions& options) {
+  const int64_t wanted = options.train_per_class + options.validation_per_class;
+  GraphSplit split;
+  for (const auto& [label, members] : shuffled_classes(labels, options.split_seed)) {
+    if (label < 0) continue;  // unlabelled: nothing to train or test on
+    if (static_cast<int64_t>(members.size()) < wanted) {
+      io::fail(origin, "class ", classes[static_cast<size_t>(label)], " has ", members.size(),
+               " members, fewer than data.train_per_class + data.validation_per_class = ", wanted);
+    }
+    deal(members, options.train_per_class, options.validation_per_class, split);
+  }
+  return sorted(std::move(split));
+}
+
+GraphSplit split_by_fraction(const at::Tensor& labels, const GraphDataOptions& options) {
+  GraphSplit split;
+  for (const auto& [label, members] : shuffled_classes(labels, options.split_seed)) {
+    const auto count = static_cast<int64_t>(members.size());
+    const auto part = [&](double fraction) { return std::llround(fraction * static_cast<double>(count)); };
+    const int64_t validation = std::min<int64_t>(part(options.validation_fraction), count);
+    const int64_t test = std::min<int64_t>(part(options.test_fraction), count - validation);
+    deal(members, count - validation - test, validation, split);
+  }
+  return sorted(std::move(split));
+}
+
+}  // namespace topomask

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "core/internal_api.h"
+#include "io/origin.h"
+#include "topomask/data/graph_options.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
+
+/// options.train_per_class and validation_per_class of each class of `labels` int64 [n], the rest for testing; drawn by
+/// split_seed. A class with fewer is an error.
+GraphSplit split_by_class(const io::Origin& origin, const at::Tensor& labels, const std::vector<std::string>& classes,
+                          const GraphDataOptions& options);
+
+/// options.validation_fraction and test_fraction of each class of `labels` int64 [n] (−1 counts as a class), the rest
+/// for training; drawn by split_seed.
+GraphSplit split_by_fraction(const at::Tensor& labels, const GraphDataOptions& options);
+
+/// Fold options.fold of a JSON file as F. Errica et al. ("A fair comparison of graph neural networks for graph
+/// classification", ICLR 2020) publish them: [{"test": [...], "model_selection": [{"train": [...], "validation":
+/// [...]}, …]}, …]. The three lists must name each of `graphs` graphs once.
+GraphSplit read_folds(const std::string& path, int64_t graphs, int64_t fold, int64_t inner_split);
+
+}  // namespace topomask
