@@ -5,7 +5,7 @@
 
 #include "support/compare.h"
 #include "support/devices.h"
-#include "train/autocast.h"
+#include "tasks/autocast.h"
 
 namespace topomask {
 namespace {

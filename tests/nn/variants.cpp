@@ -7,8 +7,8 @@
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "support/parameter_changes.h"
+#include "tasks/autocast.h"
 #include "topomask/nn/vit.h"
-#include "train/autocast.h"
 
 namespace topomask {
 namespace {

@@ -26,6 +26,8 @@ namespace TOPOMASK_API topomask {
 class GraphEdges {
  public:
   explicit GraphEdges(const Graph& graph);
+  /// From what normalised() and normalised_with_loops() gave, such as rows of it that were gathered for a batch.
+  GraphEdges(SparseMatrix normalised, SparseMatrix normalised_with_loops);
 
   int64_t num_nodes() const { return plain_.pattern->rows(); }
   const PatternPtr& neighbours() const { return plain_.pattern; }  ///< without loops
@@ -43,7 +45,6 @@ class GraphEdges {
   GraphEdges to(const at::TensorOptions& target) const;
 
  private:
-  GraphEdges(SparseMatrix plain, SparseMatrix looped) : plain_(std::move(plain)), looped_(std::move(looped)) {}
   SparseMatrix plain_, looped_;
 };
 

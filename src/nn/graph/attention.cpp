@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nn/graph/attention_probe.h"
 #include "nn/graph/rows.h"
 #include "topomask/masks.h"
 #include "topomask/nn/graph_layers.h"
@@ -17,7 +18,7 @@ using torch::nn::LinearOptions;
 
 /// [N, H·C] → [H, N, C].
 at::Tensor by_head(const at::Tensor& x, int64_t heads) {
-  return x.view({x.size(0), heads, -1}).transpose(0, 1);
+  return x.view({x.size(0), heads, x.size(1) / heads}).transpose(0, 1);
 }
 
 /// [H, N, C] → [N, H·C], or the mean over the heads, [N, C].
@@ -58,7 +59,8 @@ at::Tensor GATConv::forward(const at::Tensor& x, const GraphEdges& edges) {
                                                pattern.offsets().diff(), std::nullopt, pattern.entries());
   const at::Tensor scores =
       at::leaky_relu(target.index_select(1, row) + source.index_select(1, pattern.columns()), options_.negative_slope);
-  const at::Tensor out = matmul(SparseMatrix{edges.with_loops(), row_softmax(pattern, scores)}, y);
+  const SparseMatrix weights{edges.with_loops(), row_softmax(pattern, scores)};
+  const at::Tensor out = AttentionProbe::watched(y, [&](const at::Tensor& v) { return matmul(weights, v); });
   const at::Tensor joined = join_heads(out, options_.concat);
   return bias_.defined() ? joined + bias_ : joined;
 }
@@ -82,8 +84,10 @@ at::Tensor TransformerConv::forward(const at::Tensor& x, const GraphEdges& edges
   check_rows("TransformerConv", x, edges.num_nodes());
   const int64_t heads = options_.heads;
   const MaskPtr mask = sparse_mask(edges.adjacency());
-  const at::Tensor out = softmax_attention(by_head(lin_query_(x), heads), by_head(lin_key_(x), heads),
-                                           by_head(lin_value_(x), heads), mask, {.route = Route::sparse, .eps = 1e-16});
+  const at::Tensor q = by_head(lin_query_(x), heads), k = by_head(lin_key_(x), heads);
+  const at::Tensor out = AttentionProbe::watched(by_head(lin_value_(x), heads), [&](const at::Tensor& v) {
+    return softmax_attention(q, k, v, mask, {.route = Route::sparse, .eps = 1e-16});
+  });
   const at::Tensor joined = join_heads(out, options_.concat);
   return lin_skip_ ? joined + lin_skip_(x) : joined;
 }
@@ -111,7 +115,8 @@ at::Tensor GKATConv::forward(const at::Tensor& x, const MaskPtr& mask) {
   TORCH_CHECK(mask, "GKATConv: mask must be given, got none");
   check_rows("GKATConv", x, mask->size());
   const auto heads = project(x);
-  return joined(softmax_attention(heads[0], heads[1], heads[2], mask));
+  return joined(AttentionProbe::watched(
+      heads[2], [&](const at::Tensor& v) { return softmax_attention(heads[0], heads[1], v, mask); }));
 }
 
 at::Tensor GKATConv::published_rows(const at::Tensor& x, const at::Tensor& kernel) {

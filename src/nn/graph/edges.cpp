@@ -32,6 +32,12 @@ GraphEdges::GraphEdges(const Graph& graph)
     : plain_(normalised_values(pattern_of(graph, false), graph.weights().scalar_type())),
       looped_(normalised_values(pattern_of(graph, true), graph.weights().scalar_type())) {}
 
+GraphEdges::GraphEdges(SparseMatrix normalised, SparseMatrix normalised_with_loops)
+    : plain_(std::move(normalised)), looped_(std::move(normalised_with_loops)) {
+  TORCH_CHECK(plain_.pattern && looped_.pattern && plain_.pattern->rows() == looped_.pattern->rows(),
+              "GraphEdges: normalised and normalised_with_loops must be matrices over the same nodes");
+}
+
 SparseMatrix GraphEdges::adjacency() const {
   return {plain_.pattern, at::ones_like(plain_.values)};
 }
@@ -41,7 +47,7 @@ at::Tensor GraphEdges::counts() const {
 }
 
 GraphEdges GraphEdges::to(const at::TensorOptions& target) const {
-  return {plain_.to(target), looped_.to(target)};
+  return GraphEdges(plain_.to(target), looped_.to(target));
 }
 
 }  // namespace topomask

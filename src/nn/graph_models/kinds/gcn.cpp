@@ -1,0 +1,12 @@
+#include "nn/graph_models/stack.h"
+
+namespace topomask {
+namespace {
+
+const GraphModelRegistration kGcnModel("gcn", [](const GraphModelOptions& options, uint64_t seed) {
+  return conv_stack(
+      options, seed, [](const StackPlace& p) { return std::make_shared<GCNConv>(p.in, p.width); }, /*by_head=*/false);
+});
+
+}  // namespace
+}  // namespace topomask

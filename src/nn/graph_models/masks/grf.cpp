@@ -1,0 +1,40 @@
+#include "topomask/grf.h"
+
+#include <ATen/ATen.h>
+
+#include "nn/graph_models/masks/walks.h"
+
+namespace topomask {
+namespace {
+
+/// Φ̂Φ̂ᵀ from walks kept for the whole data set, with a learnable function f of the hops for each head.
+class GrfGraphMask final : public GraphMask {
+ public:
+  explicit GrfGraphMask(const GraphMaskSetting& setting)
+      : GraphMask(setting), f_(learnt("f", setting.coefficients(setting.options.hops + 1))) {}
+
+  void prepare(const GraphSet& set, int64_t epoch, GraphStructure& structure) const override {
+    if (structure.walks.contains(key())) return;
+    const Graph weighted = set.graph.normalised(setting().options.edge_scale);
+    structure.walks.emplace(key(), graph_walks(weighted, setting(), epoch, /*fixed=*/false));
+  }
+
+  MaskPtr mask(const GraphSample&, const GraphStructure& structure) const override {
+    const auto found = structure.walks.find(key());
+    TORCH_CHECK(found != structure.walks.end(),
+                "graph model: structure must come from this model's structure(), got one without ", key());
+    return grf_mask(found->second.to(at::device(f_.device()).dtype(f_.scalar_type())), f_);
+  }
+
+ private:
+  std::string key() const { return walks_key("grf", setting()); }
+
+  at::Tensor f_;
+};
+
+const GraphMaskRegistration kGrfGraphMask("grf", [](const GraphMaskSetting& setting) {
+  return std::make_shared<GrfGraphMask>(setting);
+});
+
+}  // namespace
+}  // namespace topomask

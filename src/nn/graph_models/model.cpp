@@ -1,0 +1,44 @@
+#include <ATen/ATen.h>
+
+#include "nn/graph/attention_probe.h"
+#include "topomask/nn/graph_mask.h"
+#include "topomask/nn/graph_model.h"
+
+namespace topomask {
+
+GraphStructure GraphModel::structure(const GraphSet&) const {
+  return {};
+}
+
+at::Tensor GraphModel::attention_rows(const GraphSample& sample, const GraphStructure& structure, int64_t node) {
+  TORCH_CHECK(node >= 0 && node < sample.graph.num_nodes(), "attention_rows: node must be in [0, ",
+              sample.graph.num_nodes(), "), got ", node);
+  const at::NoGradGuard no_grad;
+  AttentionProbe probe(node);
+  forward(sample, structure);
+  return probe.rows();
+}
+
+bool GraphModel::start_epoch(int64_t epoch) {
+  if (options_.resample != "epoch" || epoch == epoch_) return false;
+  epoch_ = epoch;
+  return true;
+}
+
+int64_t GraphModel::parameter_count() const {
+  int64_t count = 0;
+  for (const at::Tensor& p : parameters()) count += p.numel();
+  return count;
+}
+
+void GraphMask::prepare(const GraphSet&, int64_t, GraphStructure&) const {}
+
+at::Tensor GraphMask::learnt(const std::string& name, const at::Tensor& start) {
+  return setting_.options.learn_mask ? register_parameter(name, start) : register_buffer(name, start);
+}
+
+at::Tensor GraphMaskSetting::coefficients(int64_t terms) const {
+  return at::exp(at::arange(terms, at::kFloat) * -options.decay).repeat({heads, 1});
+}
+
+}  // namespace topomask
