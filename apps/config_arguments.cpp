@@ -46,10 +46,9 @@ void ConfigArguments::apply_to(RunConfig& config) const {
   }
 }
 
-Json config_keys() {
-  RunConfig defaults;
+Json config_keys(RunConfig config) {
   Json keys = Json::array();
-  for (const OptionField& field : option_fields(defaults)) {
+  for (const OptionField& field : option_fields(config)) {
     keys.push_back({{"key", field.key}, {"default", option_text(field)}, {"meaning", field.help}});
   }
   return keys;

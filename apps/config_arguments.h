@@ -25,7 +25,7 @@ class ConfigArguments {
 /// key.
 std::vector<std::string> with_settings(const std::vector<std::string>& arguments);
 
-/// Every key with type, default and meaning.
-Json config_keys();
+/// Every key of the configuration's task with its value and meaning.
+Json config_keys(RunConfig config);
 
 }  // namespace topomask::apps

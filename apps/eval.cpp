@@ -1,9 +1,10 @@
+#include <ATen/ATen.h>
+
 #include "command.h"
 #include "config_arguments.h"
 #include "output.h"
 #include "run_folder.h"
 #include "topomask/train/train.h"
-#include "train/autocast.h"
 
 namespace topomask::apps {
 namespace {
@@ -15,40 +16,33 @@ struct EvalCommand {
   bool per_class = false;
 };
 
-const std::map<std::string, Split> kSplits{
-    {"train", Split::train}, {"validation", Split::validation}, {"test", Split::test}};
-
 /// The accuracy of each class.
-Json class_table(const ImageDataset& dataset, const Evaluation& evaluation) {
+Json class_table(const std::vector<std::string>& classes, const char* items, const Evaluation& evaluation) {
   Json rows = Json::array();
-  for (size_t c = 0; c < dataset.classes().size(); ++c) {
-    const int64_t images = evaluation.class_images[c];
-    const auto correct = static_cast<double>(evaluation.class_correct[c]);
-    rows.push_back({{"class", dataset.classes()[c]},
-                    {"images", images},
-                    {"accuracy", images > 0 ? correct / static_cast<double>(images) : 0.0}});
+  for (size_t c = 0; c < classes.size(); ++c) {
+    const at::Tensor row = evaluation.confusion[static_cast<int64_t>(c)];
+    const auto count = row.sum().item<int64_t>();
+    const auto correct = static_cast<double>(row[static_cast<int64_t>(c)].item<int64_t>());
+    rows.push_back(
+        {{"class", classes[c]}, {items, count}, {"accuracy", count > 0 ? correct / static_cast<double>(count) : 0.0}});
   }
   return rows;
 }
 
 int run(const EvalCommand& arguments, bool json) {
-  if (!arguments.device.empty()) check_device_name(arguments.device);
-  LoadedModel loaded = open_run(arguments.run);
-  arguments.changes.apply_to(loaded.config);
-  const at::Device device = evaluation_device(arguments.device, loaded.config);
-  loaded.model->to(device);
-  const DatasetPtr dataset = open_dataset(loaded.config.data, kSplits.at(arguments.split));
-  TORCH_CHECK(dataset->size() > 0, "eval: the split ", arguments.split, " has no images");
-  const AugmentOptions augment = augment_options(loaded.config.data, *dataset);
-  // As in training, so that the numbers are the same.
-  const TrainOptions& trained = loaded.config.train;
-  const int64_t batch_size = arguments.batch_size.value_or(trained.evaluation_batch);
-  const Evaluation evaluation = evaluate(*loaded.model, dataset, augment, batch_size, trained.precision);
-  Json result{{"run", arguments.run},      {"variant", loaded.config.model.variant},
-              {"step", loaded.step},       {"split", arguments.split},
-              {"images", dataset->size()}, {"accuracy", evaluation.accuracy},
-              {"loss", evaluation.loss},   {"device", device.str()}};
-  if (arguments.per_class) result["classes"] = class_table(*dataset, evaluation);
+  const LoadedTask loaded = open_task(arguments.run, arguments.device, [&](RunConfig& config) {
+    arguments.changes.apply_to(config);
+    if (arguments.batch_size) config.train.evaluation_batch = *arguments.batch_size;
+  });
+  Task& task = *loaded.task;
+  const int64_t size = task.size(arguments.split);
+  TORCH_CHECK(size > 0, "eval: the split ", arguments.split, " has no ", task.items());
+  const Evaluation evaluation = task.evaluate(arguments.split);  // as in training, so that the numbers are the same
+  Json result{{"run", arguments.run},    {"variant", task.config().variant()},
+              {"step", loaded.step},     {"split", arguments.split},
+              {task.items(), size},      {"accuracy", evaluation.accuracy},
+              {"loss", evaluation.loss}, {"device", task.device().str()}};
+  if (arguments.per_class) result["classes"] = class_table(task.classes(), task.items(), evaluation);
   print(result, json);
   return 0;
 }
@@ -69,7 +63,9 @@ void add_eval(CLI::App& app, Context& context) {
   command->add_option(
       "--device", arguments->device,
       "cpu, cuda or cuda:N; otherwise where the run was trained, or the CPU where there is no such GPU");
-  command->add_option("--batch-size", arguments->batch_size, "images at once; as in training where it is not given")
+  command
+      ->add_option("--batch-size", arguments->batch_size,
+                   "images or graphs at once; as in training where it is not given")
       ->check(CLI::PositiveNumber);
   command->add_flag("--per-class", arguments->per_class, "accuracy of each class too");
   arguments->changes.add_to(*command);

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 
@@ -8,17 +9,20 @@
 #include "command.h"
 #include "config_arguments.h"
 #include "figure.h"
+#include "graph_picture.h"
+#include "io/output_file.h"
 #include "output.h"
 #include "run_folder.h"
 #include "topomask/data/image.h"
 #include "topomask/data/prepare.h"
+#include "topomask/tasks/graphs.h"
 
 namespace topomask::apps {
 namespace {
 
 struct PredictCommand {
-  std::string run, picture, device = "cpu";
-  std::vector<std::string> images;
+  std::string run, picture, device = "cpu", split = "test";
+  std::vector<std::string> items;
   ConfigArguments changes;
   int64_t top = 5;
   bool invert = false;
@@ -65,14 +69,14 @@ void draw(ViT& model, const std::string& variant, const std::vector<at::Tensor>&
                                       .zoom = std::max<int64_t>(1, 160 / images[0].size(1))}));
 }
 
-int run(const PredictCommand& arguments, bool json) {
+int predict_images(const PredictCommand& arguments, bool json) {
   const at::NoGradGuard no_grad;
   LoadedModel loaded = open_run(arguments.run, arguments.device);
   arguments.changes.apply_to(loaded.config);
   const ViTOptions& model = loaded.config.model;
   const std::vector<std::string> names = class_names(loaded.config);
   std::vector<at::Tensor> images;
-  for (const std::string& path : arguments.images) images.push_back(read_for(model, path, arguments.invert));
+  for (const std::string& path : arguments.items) images.push_back(read_for(model, path, arguments.invert));
   const ImageBatch batch{at::stack(images), at::zeros({std::ssize(images)}, at::kLong)};
   const auto normalisation =
       augment_options(loaded.config.data, *memory_dataset("", batch.images, batch.labels, names));
@@ -82,7 +86,7 @@ int run(const PredictCommand& arguments, bool json) {
   Json result = Json::array();
   for (int64_t i = 0; i < best.size(0); ++i) {
     for (int64_t rank = 0; rank < best.size(1); ++rank) {
-      result.push_back({{"image", arguments.images[static_cast<size_t>(i)]},
+      result.push_back({{"image", arguments.items[static_cast<size_t>(i)]},
                         {"class", names.at(static_cast<size_t>(places[i][rank].item<int64_t>()))},
                         {"probability", best[i][rank].item<double>()}});
     }
@@ -99,19 +103,75 @@ int run(const PredictCommand& arguments, bool json) {
   return 0;
 }
 
+/// Places in a split: whole numbers.
+std::vector<int64_t> places_of(const std::vector<std::string>& items) {
+  std::vector<int64_t> places;
+  for (const std::string& item : items) {
+    double place = 0;
+    if (!parse_number(item, place) || place < 0 || place != std::floor(place) || place > 1e15) {
+      throw UsageError("predict: a run of graphs takes places in its --split, whole numbers from 0, got '" + item +
+                       "'");
+    }
+    places.push_back(static_cast<int64_t>(place));
+  }
+  return places;
+}
+
+int predict_graphs(const PredictCommand& arguments, bool json) {
+  if (arguments.invert) throw UsageError("predict: --invert is for images");
+  const std::vector<int64_t> places = places_of(arguments.items);
+  const LoadedTask loaded =
+      open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
+  const std::vector<std::string> names = loaded.task->classes();
+  Json result = Json::array();
+  std::vector<std::string> drawings;
+  for (const int64_t place : places) {
+    const GraphView view = view_graph(*loaded.task, arguments.split, place);
+    const auto [best, classes] = view.probabilities.topk(std::min<int64_t>(arguments.top, std::ssize(names)));
+    for (int64_t rank = 0; rank < best.size(0); ++rank) {
+      result.push_back({{"place", place},
+                        {"class", names.at(static_cast<size_t>(classes[rank].item<int64_t>()))},
+                        {"probability", best[rank].item<double>()},
+                        {"true class", view.label < 0 ? "none" : names.at(static_cast<size_t>(view.label))}});
+    }
+    if (arguments.picture.empty()) continue;
+    const at::Tensor layout = spring_layout(view.graph);
+    drawings.push_back(graph_picture(view.graph, layout, view.influence, {.title = "influence of nodes"}));
+    if (view.attention.defined()) {
+      drawings.push_back(graph_picture(view.graph, layout, view.attention.mean(at::IntArrayRef{0, 1}),
+                                       {.title = "attention of the ringed node", .marked = view.node}));
+    }
+  }
+  if (!arguments.picture.empty()) {
+    io::OutputFile file({"predict", arguments.picture});
+    file.put(side_by_side(drawings, std::ssize(drawings) / std::ssize(places)));
+    file.commit();
+    std::cerr << "each graph by the influence of its nodes, and by what the ringed one attends to: "
+              << arguments.picture << "\n";
+  }
+  print(result, json);
+  return 0;
+}
+
+int run(const PredictCommand& arguments, bool json) {
+  check_device_name(arguments.device);
+  return run_config(arguments.run).task == "graphs" ? predict_graphs(arguments, json) : predict_images(arguments, json);
+}
+
 }  // namespace
 
 void add_predict(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<PredictCommand>();
   CLI::App* command =
-      add_command(app, context, "predict", "Classify images with a trained model, and draw where it looked",
+      add_command(app, context, "predict", "Classify with a trained model, and draw where it looked",
                   "  topomask predict runs/grf boot.jpg --invert      (Fashion-MNIST is bright on dark)\n"
-                  "  topomask predict runs/grf a.png b.jpg --top 3 --picture attention.png --json",
+                  "  topomask predict runs/grf a.png b.jpg --top 3 --picture attention.png --json\n"
+                  "  topomask predict runs/proteins 0 17 --split test --picture graphs.svg",
                   [arguments, &context] { return run(*arguments, context.json); });
   command->add_option("run", arguments->run, "folder of a run, or a checkpoint file")->required();
-  command->add_option("images", arguments->images, "JPEG or PNG files")->required();
+  command->add_option("images", arguments->items, "JPEG or PNG files")->required();
   command->add_option("--top", arguments->top, "classes to name")->capture_default_str()->check(whole_number(1));
-  command->add_option("--picture", arguments->picture, "PNG of each image and where each layer looked");
+  command->add_option("--picture", arguments->picture, "PNG of each image and where each layer looked; SVG of graphs");
   command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_flag("--invert", arguments->invert, "bright becomes dark: for models of bright things on dark ground");
   arguments->changes.add_to(*command);

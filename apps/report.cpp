@@ -12,16 +12,31 @@
 
 namespace topomask::apps {
 
-std::vector<GroupModel> load_models(const RunCollection& runs, std::vector<std::string>& problems) {
-  std::vector<GroupModel> models;
+namespace {
+
+/// What `open` gives for the first run of each group; `problems` says why others cannot be opened.
+template <class Opened, class Open>
+std::vector<Opened> open_groups(const RunCollection& runs, std::vector<std::string>& problems, const Open& open) {
+  std::vector<Opened> opened;
   for (const RunGroup& group : runs.groups) {
     try {
-      models.push_back({group.label, open_run(group.runs[0].folder)});
+      opened.push_back({group.label, open(group.runs[0].folder)});
     } catch (const c10::Error& error) {
       problems.push_back(group.label + ": " + error.what_without_backtrace());
     }
   }
-  return models;
+  return opened;
+}
+
+}  // namespace
+
+std::vector<GroupModel> load_models(const RunCollection& runs, std::vector<std::string>& problems) {
+  return open_groups<GroupModel>(runs, problems, [](const std::string& folder) { return open_run(folder); });
+}
+
+std::vector<GroupTask> load_tasks(const RunCollection& runs, std::vector<std::string>& problems) {
+  return open_groups<GroupTask>(runs, problems,
+                                [](const std::string& folder) { return open_task(folder, "cpu", [](RunConfig&) {}); });
 }
 
 namespace {
@@ -33,21 +48,50 @@ struct ReportCommand {
   bool pictures = true;
 };
 
+/// Data and model in a few words.
+std::string subject(const RunConfig& config) {
+  if (config.task == "graphs") {
+    const GraphDataOptions& data = config.graph_data;
+    const std::string from = data.path.empty() ? data.kind : std::filesystem::path(data.path).stem().string();
+    return escape(from) + format("; width %ld, %ld layers, %ld heads", static_cast<long>(config.graph_model.width),
+                                 static_cast<long>(config.graph_model.layers),
+                                 static_cast<long>(config.graph_model.heads));
+  }
+  const bool in_folder = config.data.kind == "idx";
+  const auto grid = static_cast<long>(config.model.grid());
+  return escape(in_folder ? std::filesystem::path(config.data.path).filename().string() : config.data.kind) +
+         format("; %ld × %ld = %ld patches%s, width %ld, %ld layers, %ld heads", grid, grid, grid * grid,
+                config.model.cls_token ? " and a CLS token" : "", static_cast<long>(config.model.width),
+                static_cast<long>(config.model.depth), static_cast<long>(config.model.heads));
+}
+
 std::string lead(const RunCollection& runs) {
-  const RunConfig& config = runs.groups[0].config();
   size_t count = 0;
   for (const RunGroup& group : runs.groups) count += group.runs.size();
-  const auto tokens = static_cast<long>(config.model.grid() * config.model.grid());
-  return format(
-      "<p class=\"soft\">%zu run%s of %zu variant%s on %s; %ld × %ld = %ld patches%s, width %ld, %ld layers, "
-      "%ld heads. %s, topomask %s.</p>\n",
-      count, count == 1 ? "" : "s", runs.groups.size(), runs.groups.size() == 1 ? "" : "s",
-      escape(config.data.kind == "idx" ? std::filesystem::path(config.data.path).filename().string() : config.data.kind)
-          .c_str(),
-      static_cast<long>(config.model.grid()), static_cast<long>(config.model.grid()), tokens,
-      config.model.cls_token ? " and a CLS token" : "", static_cast<long>(config.model.width),
-      static_cast<long>(config.model.depth), static_cast<long>(config.model.heads), date_now().c_str(),
-      TOPOMASK_VERSION);
+  return format("<p class=\"soft\">%zu run%s of %zu variant%s on %s. %s, topomask %s.</p>\n", count,
+                count == 1 ? "" : "s", runs.groups.size(), runs.groups.size() == 1 ? "" : "s",
+                subject(runs.groups[0].config()).c_str(), date_now().c_str(), TOPOMASK_VERSION);
+}
+
+/// What needs the models: masks, functions of hops, attention.
+std::vector<Section> pictures(const ReportCommand& arguments, const RunCollection& runs,
+                              std::vector<std::string>& problems) {
+  std::vector<Modulation> learned;
+  if (runs.groups[0].config().task == "graphs") {
+    const std::vector<GroupTask> tasks = load_tasks(runs, problems);
+    for (const GroupTask& group : tasks) {
+      Task& task = *group.loaded.task;
+      learned.push_back({group.label, task.modulation(), task.config().graph_model.decay});
+    }
+    return {confusion_section(tasks, runs.split), modulation_section(learned),
+            graphs_section(tasks, runs.split, arguments.examples)};
+  }
+  const std::vector<GroupModel> models = load_models(runs, problems);
+  for (const GroupModel& model : models) {
+    learned.push_back({model.label, model.loaded.model->modulation(), model.loaded.config.model.decay});
+  }
+  return {masks_section(models, arguments.token), modulation_section(learned),
+          attention_section(models, arguments.examples)};
 }
 
 Json table(const RunCollection& runs) {
@@ -71,7 +115,7 @@ Json as_json(const RunCollection& runs, const std::string& out) {
   Json groups = Json::array();
   for (const RunGroup& group : runs.groups) {
     const Spread accuracy = group.accuracy();
-    groups.push_back({{"variant", group.config().model.variant},
+    groups.push_back({{"variant", group.config().variant()},
                       {"label", group.label},
                       {"seeds", group.runs.size()},
                       {"accuracy", accuracy.mean},
@@ -89,10 +133,7 @@ int run(const ReportCommand& arguments, bool json) {
   std::vector<Section> sections{accuracy_section(runs), curves_section(runs), cost_section(runs)};
   std::vector<std::string> problems;
   if (arguments.pictures) {
-    const std::vector<GroupModel> models = load_models(runs, problems);
-    sections.push_back(masks_section(models, arguments.token));
-    sections.push_back(modulation_section(models));
-    sections.push_back(attention_section(models, arguments.examples));
+    for (Section& section : pictures(arguments, runs, problems)) sections.push_back(std::move(section));
   }
   sections.push_back(setup_section(runs));
   for (const std::string& problem : problems) std::cerr << "report: no pictures of " << problem << "\n";
@@ -126,7 +167,7 @@ void add_report(CLI::App& app, Context& context) {
   command->add_option("--token", arguments->token, "patch whose mask rows are drawn; -1: the middle one")
       ->capture_default_str()
       ->check(whole_number(-1));
-  command->add_option("--examples", arguments->examples, "images to show attention on")
+  command->add_option("--examples", arguments->examples, "images or graphs to show attention on")
       ->capture_default_str()
       ->check(whole_number(1, 100));
   command->add_flag("!--no-pictures", arguments->pictures,

@@ -1,13 +1,22 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "topomask/train/checkpoint.h"
 
 namespace topomask::apps {
 
-/// The model of RUN, the folder of a run or a checkpoint file. A folder without a checkpoint is an error that says so.
+/// The vision transformer of RUN, the folder of a run or a checkpoint file. A folder without a checkpoint is an error
+/// that says so.
 LoadedModel open_run(const std::string& run, const std::string& device = "cpu");
+
+/// The configuration in the checkpoint of RUN.
+RunConfig run_config(const std::string& run);
+
+/// The task of RUN with its model, for data, settings and a batch size that `change` may alter, where
+/// evaluation_device says.
+LoadedTask open_task(const std::string& run, const std::string& device, const std::function<void(RunConfig&)>& change);
 
 /// A name that is no device is a usage error, whether or not there is such a run.
 void check_device_name(const std::string& name);

@@ -50,7 +50,8 @@ TrainHooks make_hooks(const TrainCommand& arguments) {
 
 Json as_json(const RunConfig& config, const std::string& folder, const TrainResult& result) {
   Json json{{"name", config.name},
-            {"variant", config.model.variant},
+            {"task", config.task},
+            {"variant", config.variant()},
             {"seed", config.train.seed},
             {"finished", result.finished},
             {"steps", result.steps},
@@ -69,7 +70,10 @@ Json as_json(const RunConfig& config, const std::string& folder, const TrainResu
 
 int run(const TrainCommand& arguments, bool json) {
   if (arguments.keys) {
-    print(config_keys(), json);
+    RunConfig config;
+    if (!arguments.config.empty()) config = read_config(arguments.config);
+    arguments.changes.apply_to(config);
+    print(config_keys(config), json);
     return 0;
   }
   RunConfig config = arguments.config.empty() ? RunConfig{} : read_config(arguments.config);
@@ -89,12 +93,13 @@ int run(const TrainCommand& arguments, bool json) {
 void add_train(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TrainCommand>();
   CLI::App* command = add_command(
-      app, context, "train", "Train a vision transformer, or resume a run",
+      app, context, "train", "Train a model of images or graphs, or resume a run",
       "  topomask train --out runs/first                        the defaults, on synthetic images\n"
       "  topomask train fashion.json --out runs/grf --model.variant grf --train.seed 1\n"
       "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"
       "  topomask train fashion.json --out runs/big --stop-after 500    a slice; again, until it is finished\n"
       "  topomask train --keys                                  every key, its default and meaning\n"
+      "  topomask train --keys --set task=graphs                those of models of graphs\n"
       "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.safetensors, summary.json and\n"
       "provenance.json (command, date and machine).",
       [arguments, &context] { return run(*arguments, context.json); });

@@ -4,14 +4,14 @@
 namespace topomask::apps {
 Section cost_section(const RunCollection& runs) {
   std::vector<std::vector<std::string>> rows{
-      {"variant", "ms a step", "images a second", "peak memory, MB", "steps", "seconds", "device"}};
+      {"variant", "ms a step", runs.items + " a second", "peak memory, MB", "steps", "seconds", "device"}};
   std::vector<Bar> times, memory;
   for (size_t g = 0; g < runs.groups.size(); ++g) {
     const RunGroup& group = runs.groups[g];
     const double ms = group.mean(&RunRecord::step_ms);
     const double mb = group.mean(&RunRecord::memory_mb);
     const double seconds = group.mean(&RunRecord::seconds);
-    const double rate = ms > 0 ? 1e3 * static_cast<double>(group.config().train.batch_size) / ms : 0;
+    const double rate = group.mean(&RunRecord::items_per_s);
     rows.push_back({escape(group.label), format("%.1f", ms), format("%.0f", rate), format("%.0f", mb),
                     std::to_string(group.runs[0].steps), format("%.0f", seconds), escape(group.config().train.device)});
     times.push_back({group.label, ms, format("%.1f ms", ms), series_colour(g)});

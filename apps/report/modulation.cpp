@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t kTermsShown = 24;
 
-std::string charts(const GroupModel& model, const at::Tensor& modulation) {
+std::string charts(const Modulation& learned, const at::Tensor& modulation) {
   const int64_t terms = std::min(modulation.size(2), kTermsShown);
   std::string body, names;
   Line start{.colour = "var(--soft)", .width = 1.5, .dashed = true};
   for (int64_t k = 0; k < terms; ++k) {
-    start.points.emplace_back(k, std::exp(-model.loaded.config.model.decay * static_cast<double>(k)));
+    start.points.emplace_back(k, std::exp(-learned.decay * static_cast<double>(k)));
   }
   for (int64_t layer = 0; layer < modulation.size(0); ++layer) {
     std::vector<Line> lines{start};
@@ -25,8 +25,8 @@ std::string charts(const GroupModel& model, const at::Tensor& modulation) {
       lines.push_back(std::move(line));
     }
     body += "<figure>" +
-            line_chart(lines, {.title = format("%s, layer %ld: learned coefficients of each head", model.label.c_str(),
-                                               static_cast<long>(layer + 1)),
+            line_chart(lines, {.title = format("%s, layer %ld: learned coefficients of each head",
+                                               learned.label.c_str(), static_cast<long>(layer + 1)),
                                .x_label = "hops k",
                                .y_label = format("layer %ld", static_cast<long>(layer + 1)),
                                .width = 270,
@@ -41,16 +41,15 @@ std::string charts(const GroupModel& model, const at::Tensor& modulation) {
 
 }  // namespace
 
-Section modulation_section(const std::vector<GroupModel>& models) {
+Section modulation_section(const std::vector<Modulation>& learned) {
   std::string body =
       "<p>Coefficients of walks (f) or of powers of the graph (&alpha;) by number of hops, learned for each "
       "head; dashed is where they started.</p>\n";
   bool any = false;
-  for (const GroupModel& model : models) {
-    const at::Tensor modulation = model.loaded.model->modulation();
-    if (!modulation.defined()) continue;
+  for (const Modulation& one : learned) {
+    if (!one.values.defined()) continue;
     any = true;
-    body += "<h3>" + escape(model.label) + "</h3>\n" + charts(model, modulation.detach().to(at::kCPU, at::kDouble));
+    body += "<h3>" + escape(one.label) + "</h3>\n" + charts(one, one.values.detach().to(at::kCPU, at::kDouble));
   }
   if (!any) body += "<p class=\"soft\">None of the variants here has such coefficients.</p>\n";
   return {"modulation", "Learned functions of hops", body};

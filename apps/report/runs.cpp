@@ -11,7 +11,7 @@
 #include "provenance.h"
 #include "report/html.h"
 #include "topomask/config.h"
-#include "topomask/data/dataset.h"
+#include "topomask/tasks/task.h"
 
 namespace topomask::apps {
 namespace {
@@ -55,13 +55,15 @@ RunRecord read_run(const fs::path& folder) {
   run.provenance = read_provenance(folder.string());
   const Json summary = read_summary(folder / "summary.json");
   run.finished = !summary.empty();
-  std::vector<double> times;
+  std::vector<double> times, rates;
   for (const TrainMetrics& line : run.metrics.train) {
     times.push_back(line.step_ms);
+    rates.push_back(line.items_per_s);
     run.memory_mb = std::max(run.memory_mb, line.memory_mb);
     run.steps = std::max(run.steps, line.step);
   }
   run.step_ms = median(times);
+  run.items_per_s = median(rates);
   if (run.finished) {
     run.seconds = summary.value("seconds", 0.0);
     run.parameters = summary.value("parameters", int64_t{0});
@@ -76,27 +78,50 @@ bool has_split(const RunRecord& run, const std::string& split) {
                      [&](const EvalMetrics& line) { return line.split == split; });
 }
 
-/// What two runs must share to be seeds of one another.
+/// What two runs must share to be repetitions of one another.
 std::string group_key(RunConfig config) {
   config.train.seed = 0;
   config.name = "";
   config.data.path = "";
+  GraphDataOptions& graphs = config.graph_data;
+  graphs.path = graphs.splits = "";
+  graphs.fold = graphs.inner_split = 0;
+  graphs.seed = graphs.split_seed = 0;
   return to_json(config);
 }
 
-int64_t count_images(const RunCollection& runs) {
+/// What a run was drawn by: runs of two groups with the same draw are compared with each other.
+uint64_t draw_of(const RunConfig& config) {
+  if (config.task == "images") return config.train.seed;
+  const GraphDataOptions& data = config.graph_data;
+  uint64_t mixed = config.train.seed;
+  for (const uint64_t part :
+       {static_cast<uint64_t>(data.fold), static_cast<uint64_t>(data.inner_split), data.split_seed, data.seed}) {
+    mixed = mixed * 0x9E3779B97F4A7C15U + part;
+  }
+  return mixed;
+}
+
+/// Whether two runs saw the same folds, splits and generated graphs.
+bool same_draw(const RunConfig& a, const RunConfig& b) {
+  const GraphDataOptions &x = a.graph_data, &y = b.graph_data;
+  return x.fold == y.fold && x.inner_split == y.inner_split && x.split_seed == y.split_seed && x.seed == y.seed;
+}
+
+void count_items(RunCollection& runs) {
+  runs.items = runs.groups.front().config().task;
   try {
-    const bool test = runs.split == "test";
-    return open_dataset(runs.groups.front().config().data, test ? Split::test : Split::validation)->size();
-  } catch (const c10::Error&) {
-    return 0;
+    const std::unique_ptr<Task> task = make_task(runs.groups.front().config());
+    runs.items = task->items();
+    runs.count = task->size(runs.split);
+  } catch (const c10::Error&) {  // the data is not here
   }
 }
 
 /// The variant, with the name of the run where several groups share it.
 void name_groups(std::vector<RunGroup>& groups) {
   std::map<std::string, int> uses;
-  for (RunGroup& group : groups) ++uses[group.label = group.config().model.variant];
+  for (RunGroup& group : groups) ++uses[group.label = group.config().variant()];
   for (RunGroup& group : groups) {
     if (uses[group.label] > 1) group.label += " (" + group.config().name + ")";
   }
@@ -112,11 +137,14 @@ std::vector<double> RunGroup::accuracies() const {
 
 std::vector<SeedResult> RunGroup::results() const {
   std::vector<SeedResult> results;
-  for (const RunRecord& run : runs) results.push_back({run.config.train.seed, run.accuracy});
+  for (const RunRecord& run : runs) results.push_back({draw_of(run.config), run.accuracy});
   return results;
 }
 
 std::string RunGroup::seeds() const {
+  const bool same_data =
+      std::all_of(runs.begin(), runs.end(), [&](const RunRecord& run) { return same_draw(run.config, config()); });
+  if (!same_data) return std::to_string(runs.size()) + " runs";
   std::string text;
   for (const RunRecord& run : runs) text += (text.empty() ? "" : ", ") + std::to_string(run.config.train.seed);
   return text;
@@ -133,6 +161,11 @@ RunCollection read_runs(const std::vector<std::string>& folders) {
   for (const std::string& given : folders) {
     for (const fs::path& folder : run_folders(given)) records.push_back(read_run(folder));
   }
+  for (const RunRecord& run : records) {
+    TORCH_CHECK(run.config.task == records[0].config.task, "report: ", run.folder, " is a run of the task ",
+                run.config.task, ", and ", records[0].folder, " one of ", records[0].config.task,
+                "; a report is about one task");
+  }
   RunCollection result;
   const bool all_test =
       std::all_of(records.begin(), records.end(), [](const auto& run) { return has_split(run, "test"); });
@@ -140,7 +173,7 @@ RunCollection read_runs(const std::vector<std::string>& folders) {
   std::map<std::string, RunGroup> groups;
   for (RunRecord& run : records) {
     TORCH_CHECK(has_split(run, result.split), "report: ", run.folder, ": the run has not been evaluated on ",
-                result.split, " images yet, as others have");
+                result.split, " data yet, as others have");
     for (const EvalMetrics& line : run.metrics.eval) {
       if (line.split == result.split) run.accuracy = line.accuracy;  // the last one counts
     }
@@ -148,13 +181,13 @@ RunCollection read_runs(const std::vector<std::string>& folders) {
   }
   for (auto& [key, group] : groups) {
     std::sort(group.runs.begin(), group.runs.end(),
-              [](const RunRecord& a, const RunRecord& b) { return a.config.train.seed < b.config.train.seed; });
+              [](const RunRecord& a, const RunRecord& b) { return draw_of(a.config) < draw_of(b.config); });
     result.groups.push_back(std::move(group));
   }
   name_groups(result.groups);
   std::stable_sort(result.groups.begin(), result.groups.end(),
                    [](const RunGroup& a, const RunGroup& b) { return a.accuracy().mean > b.accuracy().mean; });
-  result.images = count_images(result);
+  count_items(result);
   return result;
 }
 

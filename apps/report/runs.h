@@ -19,12 +19,12 @@ struct RunRecord {
   RunMetrics metrics;
   bool finished = false;  ///< summary.json is there; otherwise the numbers are those of the last evaluation
   double accuracy = 0;    ///< on `split`
-  double seconds = 0, step_ms = 0, memory_mb = 0;
+  double seconds = 0, step_ms = 0, items_per_s = 0, memory_mb = 0;
   int64_t parameters = 0, steps = 0;
   Json provenance;  ///< commands, dates and machines, from provenance.json; empty where the run has none
 };
 
-/// Runs that differ in their seed only.
+/// Runs that differ only in their seed, and in what a seed draws of the data: folds, splits, generated graphs.
 struct RunGroup {
   std::string label;
   std::vector<RunRecord> runs;  ///< by seed
@@ -32,7 +32,7 @@ struct RunGroup {
   const RunConfig& config() const { return runs.front().config; }
   std::vector<double> accuracies() const;
   std::vector<SeedResult> results() const;
-  std::string seeds() const;  ///< "0, 1, 2"
+  std::string seeds() const;  ///< "0, 1, 2", or how many runs where folds differ too
   Spread accuracy() const { return spread(accuracies()); }
   double mean(double RunRecord::*number) const;  ///< over runs
 };
@@ -41,7 +41,8 @@ struct RunGroup {
 struct RunCollection {
   std::string split;             ///< what accuracy is of: test, or validation where no run has test
   std::vector<RunGroup> groups;  ///< the best first
-  int64_t images = 0;            ///< of that split; 0 if the data is not available
+  std::string items = "images";  ///< what is classified
+  int64_t count = 0;             ///< of them in that split; 0 if the data is not available
 };
 
 /// Reads run folders; a folder of run folders stands for those. A folder that is neither is an error.

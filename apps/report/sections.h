@@ -5,6 +5,7 @@
 
 #include "report/html.h"
 #include "report/runs.h"
+#include "topomask/train/checkpoint.h"
 
 namespace topomask::apps {
 
@@ -27,7 +28,25 @@ std::vector<GroupModel> load_models(const RunCollection& runs, std::vector<std::
 
 /// `token`: a patch, in row-major order; −1: the middle one.
 Section masks_section(const std::vector<GroupModel>& models, int64_t token);
-Section modulation_section(const std::vector<GroupModel>& models);
 Section attention_section(const std::vector<GroupModel>& models, int64_t examples);
 
+/// The learned function of hops of a group's first run.
+struct Modulation {
+  std::string label;
+  at::Tensor values;  ///< [L, H, K], or undefined
+  double decay;       ///< it started at exp(−decay·k)
+};
+Section modulation_section(const std::vector<Modulation>& learned);
+
+/// The first run of a group with its task: of graphs.
+struct GroupTask {
+  std::string label;
+  LoadedTask loaded;
+};
+std::vector<GroupTask> load_tasks(const RunCollection& runs, std::vector<std::string>& problems);
+
+/// Which classes are taken for which.
+Section confusion_section(const std::vector<GroupTask>& tasks, const std::string& split);
+/// Graphs of the split, drawn with what their nodes contribute and attend to.
+Section graphs_section(const std::vector<GroupTask>& tasks, const std::string& split, int64_t examples);
 }  // namespace topomask::apps

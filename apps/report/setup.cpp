@@ -38,7 +38,7 @@ std::string commands(const RunCollection& runs) {
 
 /// Keys that say where a run is, not what it is.
 bool is_hyperparameter(const std::string& key) {
-  return key != "name" && key != "train.seed" && key != "data.path";
+  return key != "name" && key != "train.seed" && key != "data.path" && key != "data.fold";
 }
 
 /// What differs between variants, side by side, and what all of them share.
@@ -74,7 +74,7 @@ std::string hyperparameters(const RunCollection& runs) {
 Section setup_section(const RunCollection& runs) {
   std::string body = "<p>This page was made on " + escape(date_now()) + " by <code>" + escape(command_line()) +
                      "</code> on: " + escape(machine_text(machine())) + ".";
-  if (runs.images > 0) body += " Accuracy is over " + as_cell(runs.images) + " " + runs.split + " images.";
+  if (runs.count > 0) body += " Accuracy is over " + as_cell(runs.count) + " " + runs.split + " " + runs.items + ".";
   return {"setup", "How the runs were made", body + "</p>\n" + commands(runs) + hyperparameters(runs)};
 }
 

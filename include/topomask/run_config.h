@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "topomask/data/graph_options.h"
 #include "topomask/data/options.h"
 #include "topomask/export.h"
+#include "topomask/nn/graph_options.h"
 #include "topomask/nn/options.h"
 
 namespace TOPOMASK_API topomask {
@@ -31,6 +34,8 @@ struct TrainOptions {
   double clip_norm = 1;
   double label_smoothing = 0.1;
   double ema_decay = 0;
+  std::string select = "last";
+  int64_t patience = 0;
   std::string pretrained;
   int64_t log_every = 50;
   int64_t evaluate_every = 0;
@@ -44,15 +49,21 @@ struct TrainOptions {
   void check(const std::string& origin = "train: ") const;
 };
 
-/// Everything that decides a run.
+std::vector<std::string> task_names();
+
+/// Everything that decides a run. A task has data and a model of its own; those of other tasks are not looked at.
 struct RunConfig {
   std::string name = "run";
-  DataOptions data;
+  std::string task = "images";
+  DataOptions data;  ///< of the task images
   ViTOptions model;
+  GraphDataOptions graph_data;  ///< of the task graphs; "data" and "model" in files too
+  GraphModelOptions graph_model;
   TrainOptions train;
 
-  /// The checks of all three, with the keys of a configuration file: "ORIGIN train.beta1 must be …".
+  /// The checks of what the task uses, with the keys of a configuration file: "ORIGIN train.beta1 must be …".
   void check(const std::string& origin = "train: ") const;
+  std::string variant() const;  ///< what tables call the model: grf, gkat, transformer+grf
 };
 
 /// Names and explains every field: files, command lines and help come from here.
@@ -61,9 +72,9 @@ void visit(Visitor& v, TrainOptions& o) {
   v("seed", o.seed, "of the first weights, the walks, the order of the data, augmentation and dropout");
   v("device", o.device, "cpu, cuda or cuda:N");
   v("precision", o.precision, "float32, or bfloat16 by autocast");
-  v("epochs", o.epochs, "passes over the training images");
+  v("epochs", o.epochs, "passes over the training data");
   v("steps", o.steps, "steps of the optimiser; 0: what the epochs come to");
-  v("batch_size", o.batch_size, "images of a step");
+  v("batch_size", o.batch_size, "images or graphs of a step");
   v("accumulation", o.accumulation, "micro-batches per optimiser step (gradient accumulation)");
   v("optimiser", o.optimiser, "adamw, or adam (weight decay as part of the gradient)");
   v("learning_rate", o.learning_rate, "after warm-up");
@@ -78,18 +89,26 @@ void visit(Visitor& v, TrainOptions& o) {
   v("clip_norm", o.clip_norm, "gradients longer than this are shortened to it; 0: never");
   v("label_smoothing", o.label_smoothing, "part of a label that is spread over all classes");
   v("ema_decay", o.ema_decay, "evaluate a moving average of the weights with this decay; 0: the weights");
+  v("select", o.select, "the weights to judge at the end: last, or best (highest accuracy on validation data)");
+  v("patience", o.patience, "with best: evaluations without a better one after which training ends; 0: never");
   v("pretrained", o.pretrained, "checkpoint with initial weights; the head is reinitialised if the classes differ");
   v("log_every", o.log_every, "steps between lines of metrics; 0: only at the end");
   v("evaluate_every", o.evaluate_every, "steps between evaluations; 0: once an epoch");
   v("checkpoint_every", o.checkpoint_every, "steps between checkpoints; 0: only at the end");
-  v("evaluation_batch", o.evaluation_batch, "images of a batch in evaluation");
+  v("evaluation_batch", o.evaluation_batch, "images or graphs of a batch in evaluation");
 }
 
 template <class Visitor>
 void visit(Visitor& v, RunConfig& o) {
   v("name", o.name, "what the run is called in tables");
-  v("data", o.data, "where images come from");
-  v("model", o.model, "the transformer");
+  v("task", o.task, "images, or graphs: classification of whole graphs, or of nodes where the data labels those");
+  if (o.task == "graphs") {
+    v("data", o.graph_data, "where graphs come from");
+    v("model", o.graph_model, "the model");
+  } else {
+    v("data", o.data, "where images come from");
+    v("model", o.model, "the transformer");
+  }
   v("train", o.train, "how it is trained");
 }
 

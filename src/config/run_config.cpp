@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "config/json_text.h"
+#include "core/option_checks.h"
 #include "topomask/config.h"
 
 namespace topomask {
@@ -28,7 +29,12 @@ RunConfig parse_config(const std::string& json, const std::string& origin) {
   RunConfig config;
   nlohmann::ordered_json object = parse_json(json, origin);
   std::string text = json;
-  if (object.is_object() && object.contains("model") && object["model"].is_object() &&
+  // The task comes first: it decides which keys there are.
+  if (object.is_object() && object.contains("task") && object["task"].is_string()) {
+    config.task = object["task"].get<std::string>();
+    OptionChecks(origin).one_of("task", config.task, task_names());
+  }
+  if (config.task == "images" && object.is_object() && object.contains("model") && object["model"].is_object() &&
       object["model"].contains("preset")) {
     const auto preset = object["model"]["preset"];
     TORCH_CHECK(preset.is_string(), origin, kPreset, " must be a string, got ", preset.dump());
@@ -54,7 +60,7 @@ std::string to_json(const RunConfig& config) {
 }
 
 void override_config(RunConfig& config, const std::string& key, const std::string& value) {
-  if (key == kPreset) {
+  if (key == kPreset && config.task == "images") {
     apply_preset(config, value);
   } else {
     set_option(option_fields(config), key, value);

@@ -35,16 +35,34 @@ void TrainOptions::check(const std::string& origin) const {
   check.not_negative("clip_norm", clip_norm);
   check.fraction("label_smoothing", label_smoothing, /*closed=*/true);
   check.fraction("ema_decay", ema_decay);
+  check.one_of("select", select, {"last", "best"});
+  check.at_least("patience", patience, 0);
   check.at_least("log_every", log_every, 0);
   check.at_least("evaluate_every", evaluate_every, 0);
   check.at_least("checkpoint_every", checkpoint_every, 0);
   check.at_least("evaluation_batch", evaluation_batch, 1);
 }
 
+std::vector<std::string> task_names() {
+  return {"graphs", "images"};
+}
+
 void RunConfig::check(const std::string& origin) const {
-  data.check(origin + "data.");
-  model.check(origin + "model.");
+  OptionChecks(origin).one_of("task", task, task_names());
+  if (task == "graphs") {
+    graph_data.check(origin + "data.");
+    graph_model.check(origin + "model.");
+  } else {
+    data.check(origin + "data.");
+    model.check(origin + "model.");
+  }
   train.check(origin + "train.");
+}
+
+std::string RunConfig::variant() const {
+  if (task == "images") return model.variant;
+  const bool own_mask = graph_model.kind == "transformer" || (graph_model.kind == "gkat" && graph_model.mask != "gkat");
+  return own_mask ? graph_model.kind + "+" + graph_model.mask : graph_model.kind;
 }
 
 }  // namespace topomask

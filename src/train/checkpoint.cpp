@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <charconv>
+#include <set>
 
 #include "train/tensor_file.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr const char* kKind = "checkpoint 2";
 constexpr const char* kLosses = "train/losses";
+constexpr const char* kBestScore = "train/best";
 
 /// Weights have their own names, everything else a part before the slash.
 void add_part(NamedTensors& all, const std::string& part, const NamedTensors& tensors) {
@@ -52,7 +54,9 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
                                {"config", checkpoint.config}}};
   add_part(file.tensors, "", checkpoint.model);
   add_part(file.tensors, "average/", checkpoint.average);
+  add_part(file.tensors, "best/", checkpoint.best);
   add_part(file.tensors, "optimiser/", checkpoint.optimiser);
+  if (checkpoint.best_score.defined()) file.tensors[kBestScore] = checkpoint.best_score.to(at::kCPU).contiguous();
   if (checkpoint.losses.defined()) file.tensors[kLosses] = checkpoint.losses.to(at::kCPU).contiguous();
   write_tensor_file({"save_checkpoint", path.string()}, kKind, file);
 }
@@ -69,10 +73,14 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
       c.model[name] = tensor;
     } else if (name.starts_with("average/")) {
       c.average[name.substr(slash + 1)] = tensor;
+    } else if (name.starts_with("best/")) {
+      c.best[name.substr(slash + 1)] = tensor;
     } else if (name.starts_with("optimiser/")) {
       c.optimiser[name.substr(slash + 1)] = tensor;
     } else if (name == kLosses && tensor.dim() == 1) {
       c.losses = tensor;
+    } else if (name == kBestScore && tensor.dim() == 1 && tensor.size(0) == 3) {
+      c.best_score = tensor;
     } else {
       io::fail(origin, "malformed: a checkpoint has no tensor ", name, " of shape ", tensor.sizes());
     }
@@ -80,26 +88,42 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
   return c;
 }
 
-NamedTensors weights(const torch::nn::Module& model) {
-  NamedTensors result;
-  for (const auto& item : model.named_parameters()) result[item.key()] = item.value().detach();
+namespace {
+
+/// In the order in which the model registered them.
+std::vector<std::pair<std::string, at::Tensor>> weights_in_order(const torch::nn::Module& model) {
+  std::vector<std::pair<std::string, at::Tensor>> result;
+  for (const auto& item : model.named_parameters()) result.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : model.named_buffers()) {
+    const bool statistic = item.key().ends_with("running_mean") || item.key().ends_with("running_var");
+    if (statistic) result.emplace_back(item.key(), item.value());
+  }
   return result;
 }
 
-void load_weights(torch::nn::Module& model, const NamedTensors& weights, bool other_head) {
+}  // namespace
+
+NamedTensors weights(const torch::nn::Module& model) {
+  NamedTensors result;
+  for (const auto& [name, tensor] : weights_in_order(model)) result[name] = tensor;
+  return result;
+}
+
+void load_weights(torch::nn::Module& model, const NamedTensors& given, bool other_head) {
   const at::NoGradGuard no_grad;
-  const auto own = model.named_parameters();
-  for (const auto& item : own) {
-    const auto found = weights.find(item.key());
-    TORCH_CHECK(found != weights.end(), "load_weights: weights must have ", item.key(),
+  std::set<std::string> own;
+  for (const auto& [name, tensor] : weights_in_order(model)) {
+    own.insert(name);
+    const auto found = given.find(name);
+    TORCH_CHECK(found != given.end(), "load_weights: weights must have ", name,
                 ", got none: they are of another model");
-    const bool fits = found->second.sizes() == item.value().sizes();
-    if (!fits && other_head && item.key().starts_with("head.")) continue;
-    TORCH_CHECK(fits, "load_weights: ", item.key(), " must be ", item.value().sizes(), ", got ", found->second.sizes(),
+    const bool fits = found->second.sizes() == tensor.sizes();
+    if (!fits && other_head && name.starts_with("head.")) continue;
+    TORCH_CHECK(fits, "load_weights: ", name, " must be ", tensor.sizes(), ", got ", found->second.sizes(),
                 ": it is of another model");
-    at::Tensor(item.value()).copy_(found->second);
+    at::Tensor(tensor).copy_(found->second);
   }
-  for (const auto& [name, tensor] : weights) {
+  for (const auto& [name, tensor] : given) {
     TORCH_CHECK(own.contains(name), "load_weights: the model must have ", name,
                 ", got none: the weights are of another model");
   }

@@ -74,9 +74,9 @@ MetricsLog::~MetricsLog() = default;
 void MetricsLog::write(const TrainMetrics& m) {
   const Json line{{"kind", "train"},      {"step", m.step},
                   {"epoch", m.epoch},     {"loss", m.loss},
-                  {"lr", m.lr},           {"images_per_s", m.images_per_s},
+                  {"lr", m.lr},           {"items_per_s", m.items_per_s},
                   {"step_ms", m.step_ms}, {"memory_mb", m.memory_mb}};
-  for (const char* name : {"loss", "lr", "images_per_s", "step_ms", "memory_mb"}) {
+  for (const char* name : {"loss", "lr", "items_per_s", "step_ms", "memory_mb"}) {
     files_->events.scalar(std::string("train/") + name, m.step, line[name].get<double>());
   }
   files_->write(line);
@@ -106,8 +106,9 @@ RunMetrics read_metrics(const std::filesystem::path& run_dir) {
     };
     const auto step = json["step"].get<int64_t>();
     if (json.value("kind", "") == "train") {
-      metrics.train.push_back({step, number("epoch"), number("loss"), number("lr"), number("images_per_s"),
-                               number("step_ms"), number("memory_mb")});
+      metrics.train.push_back({step, number("epoch"), number("loss"), number("lr"),
+                               number(json.contains("items_per_s") ? "items_per_s" : "images_per_s"), number("step_ms"),
+                               number("memory_mb")});
     } else if (json.value("kind", "") == "eval") {
       metrics.eval.push_back({step, json.value("split", ""), number("loss"), number("accuracy")});
     }

@@ -16,16 +16,9 @@ namespace fs = std::filesystem;
 constexpr const char* kFormerCheckpoint = "checkpoint.pt";
 
 /// Keys that change nothing of what is computed, but where and how often it is looked at.
-const std::set<std::string> kFree{"name",
-                                  "data.path",
-                                  "data.workers",
-                                  "data.prefetch",
-                                  "train.device",
-                                  "train.pretrained",
-                                  "train.log_every",
-                                  "train.evaluate_every",
-                                  "train.checkpoint_every",
-                                  "train.evaluation_batch"};
+const std::set<std::string> kFree{
+    "name",         "data.path",        "data.splits",     "data.workers",           "data.prefetch",
+    "train.device", "train.pretrained", "train.log_every", "train.checkpoint_every", "train.evaluation_batch"};
 
 void write_text(const fs::path& path, const std::string& text) {
   io::OutputFile file({"train", path.string()});
@@ -62,7 +55,9 @@ std::optional<Checkpoint> RunFolder::resume(const RunConfig& config) const {
   RunConfig then = parse_config(found.config, checkpoint().string() + ": "), now = config;
   const auto before = option_fields(then), after = option_fields(now);
   for (size_t i = 0; i < before.size(); ++i) {
-    if (kFree.contains(before[i].key)) continue;
+    const std::string& key = before[i].key;
+    // Only where the best of the evaluations counts does it matter how many there are.
+    if (kFree.contains(key) || (key == "train.evaluate_every" && now.train.select == "last")) continue;
     TORCH_CHECK(option_text(before[i]) == option_text(after[i]), "train: ", checkpoint().string(),
                 ": it is of a run with ", before[i].key, " = ", option_text(before[i]), ", and this one has ",
                 option_text(after[i]), "; train it in another folder, or start over in this one with --restart");
@@ -76,7 +71,8 @@ void RunFolder::write_config(const RunConfig& config) const {
 
 void RunFolder::write_summary(const RunConfig& config, const TrainResult& result) const {
   nlohmann::ordered_json summary{{"name", config.name},
-                                 {"variant", config.model.variant},
+                                 {"task", config.task},
+                                 {"variant", config.variant()},
                                  {"seed", config.train.seed},
                                  {"accuracy", nlohmann::ordered_json::object()},
                                  {"loss", nlohmann::ordered_json::object()},

@@ -40,59 +40,75 @@ std::string format_loss(double loss) {
   return text.data();
 }
 
+int64_t count_parameters(const torch::nn::Module& model) {
+  int64_t count = 0;
+  for (const at::Tensor& parameter : model.parameters()) count += parameter.numel();
+  return count;
+}
+
 /// A run from its folder to its end: steps, and what is written after them.
 class Run {
  public:
   Run(const RunConfig& config, const std::filesystem::path& run_dir, const TrainHooks& hooks)
       : hooks_(hooks),
+        task_(make_task(config)),
         device_(usable_device("train: train.device", config.train.device)),
-        training_(open_dataset(config.data, Split::train)),
-        config_(complete_config(config, *training_)),
         folder_(run_dir) {
-    if (config.data.validation > 0) splits_["validation"] = open_dataset(config.data, Split::validation);
-    splits_["test"] = open_dataset(config.data, Split::test);
-    const auto checkpoint = hooks.restart ? std::nullopt : folder_.resume(config_);
-    trainer_.emplace(config_, training_);
+    task_->open_training();
+    const auto checkpoint = hooks.restart ? std::nullopt : folder_.resume(task_->config());
+    task_->make_model(device_);
+    trainer_.emplace(*task_);
+    splits_ = task_->splits();
+    TORCH_CHECK(options().select == "last" || splits_[0] == "validation",
+                "train: select = best wants validation data, got a configuration that holds none out");
+    TORCH_CHECK(options().patience == 0 || options().select == "best",
+                "train: patience must be 0 where select is last, got ", options().patience);
     if (checkpoint) restore(*checkpoint);
     // From here on the configuration has been accepted.
-    result_.parameters = trainer_->model().parameter_count();
+    result_.parameters = count_parameters(task_->model());
     result_.steps = result_.resumed_from = trainer_->step();
     folder_.open(/*fresh=*/!checkpoint);
-    folder_.write_config(config_);
+    folder_.write_config(task_->config());
     log_.emplace(run_dir, checkpoint ? checkpoint->step : -1);
   }
 
   TrainResult go() {
     const int64_t steps = trainer_->steps();
-    if (hooks_.progress) bar_.emplace(config_.name, trainer_->step(), steps);
+    if (hooks_.progress) bar_.emplace(task_->config().name, trainer_->step(), steps);
     start_ = timed_from_ = interval_from_ = Clock::now();
     show_progress();
-    const bool was_finished = trainer_->step() >= steps;
-    while (trainer_->step() < steps) {
+    const bool was_finished = trainer_->finished();
+    while (!trainer_->finished()) {
       losses_.push_back(trainer_->advance());
       ++interval_steps_;
       const int64_t step = trainer_->step();
-      const bool last = step == steps, stopped = !last && hooks_.stop && hooks_.stop(step);
-      const bool logs = last || due(config_.train.log_every), evaluates = !last && due(evaluate_every());
-      const bool saves = last || stopped || due(config_.train.checkpoint_every);
+      const bool end = step == steps, stopped = !end && hooks_.stop && hooks_.stop(step);
+      const bool logs = end || due(options().log_every);
+      const bool evaluates = end ? options().select == "best" : due(evaluate_every());
       show_progress();
-      if (logs || evaluates || saves) check_losses();
+      if (logs || evaluates || stopped || due(options().checkpoint_every)) check_losses();
       if (logs || stopped) end_interval(/*logged=*/logs);
-      if (evaluates) evaluate_split(splits_.begin()->first);
+      if (evaluates) evaluate_split(splits_[0]);
+      const bool last = trainer_->finished();
+      if (last && !logs) {  // it ended for want of patience
+        check_losses();
+        end_interval(/*logged=*/true);
+      }
       if (last) evaluate_all(/*logged=*/true);
-      if (saves) save();
+      if (last || stopped || due(options().checkpoint_every)) save();
       if (stopped) return result_;
     }
     if (was_finished) evaluate_all(/*logged=*/false);
     result_.finished = true;
-    folder_.write_summary(config_, result_);
+    folder_.write_summary(task_->config(), result_);
     return result_;
   }
 
  private:
+  const TrainOptions& options() const { return task_->config().train; }
   bool due(int64_t every) const { return every > 0 && trainer_->step() % every == 0; }
   int64_t evaluate_every() const {
-    return config_.train.evaluate_every > 0 ? config_.train.evaluate_every : trainer_->steps_per_epoch();
+    return options().evaluate_every > 0 ? options().evaluate_every : task_->steps_per_epoch();
   }
 
   void restore(const Checkpoint& checkpoint) {
@@ -133,9 +149,9 @@ class Run {
 
   void show_progress() {
     if (!bar_ || !bar_->due()) return;
-    const auto images = static_cast<double>(config_.train.batch_size * (trainer_->step() - result_.resumed_from));
+    const auto items = static_cast<double>(task_->items_per_step() * (trainer_->step() - result_.resumed_from));
     const std::string text = losses_.empty() ? loss_text_ : format_loss(mean_loss());
-    bar_->update(trainer_->step(), images / seconds_since(timed_from_), "images", text);
+    bar_->update(trainer_->step(), items / seconds_since(timed_from_), task_->items(), text);
   }
 
   /// Losses stay for the line that is due later where this one is not logged: a run that is stopped and continued
@@ -148,7 +164,7 @@ class Run {
                                .epoch = trainer_->epoch(),
                                .loss = mean_loss(),
                                .lr = trainer_->last_learning_rate(),
-                               .images_per_s = 1e3 * static_cast<double>(config_.train.batch_size) / step_ms,
+                               .items_per_s = 1e3 * static_cast<double>(task_->items_per_step()) / step_ms,
                                .step_ms = step_ms,
                                .memory_mb = peak_memory_mb(device_)};
     log_->write(metrics);
@@ -166,9 +182,9 @@ class Run {
     timed_from_ += pause;
   }
 
-  void evaluate_split(const std::string& split, bool logged = true) {
+  void evaluate_split(const std::string& split, bool logged = true, bool at_end = false) {
     const auto paused = Clock::now();
-    const Evaluation evaluation = trainer_->evaluated(splits_.at(split));
+    const Evaluation evaluation = at_end ? trainer_->evaluated_at_end(split) : trainer_->evaluated(split);
     result_.evaluations[split] = evaluation;
     const EvalMetrics metrics{trainer_->step(), split, evaluation.loss, evaluation.accuracy};
     if (logged) log_->write(metrics);
@@ -178,7 +194,7 @@ class Run {
   }
 
   void evaluate_all(bool logged) {
-    for (const auto& [split, dataset] : splits_) evaluate_split(split, logged);
+    for (const std::string& split : splits_) evaluate_split(split, logged, /*at_end=*/true);
   }
 
   void save() {
@@ -200,11 +216,10 @@ class Run {
   }
 
   TrainHooks hooks_;
+  std::unique_ptr<Task> task_;
   at::Device device_;
-  DatasetPtr training_;
-  RunConfig config_;
   RunFolder folder_;
-  std::map<std::string, DatasetPtr, std::greater<>> splits_;  // validation before test
+  std::vector<std::string> splits_;  // validation before test
   std::optional<Trainer> trainer_;
   std::optional<MetricsLog> log_;
   std::optional<Progress> bar_;
@@ -219,24 +234,7 @@ class Run {
 
 }  // namespace
 
-RunConfig complete_config(const RunConfig& config, const ImageDataset& dataset) {
-  const auto [channels, height, width] = dataset.image_shape();
-  TORCH_CHECK(height == width, "train: images must be square, got ", height, " x ", width);
-  RunConfig complete = config;
-  const auto take = [](const char* name, int64_t& option, int64_t value) {
-    TORCH_CHECK(option == 0 || option == value, "train: model.", name, " must be 0 or ", value,
-                ", as the data has it, got ", option);
-    option = value;
-  };
-  take("image_size", complete.model.image_size, height);
-  take("channels", complete.model.channels, channels);
-  take("classes", complete.model.classes, std::ssize(dataset.classes()));
-  return complete;
-}
-
 TrainResult train(const RunConfig& config, const std::filesystem::path& run_dir, const TrainHooks& hooks) {
-  config.train.check();  // before data is read and a folder made
-  config.model.check();
   return Run(config, run_dir, hooks).go();
 }
 

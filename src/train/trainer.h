@@ -2,44 +2,42 @@
 
 #include <memory>
 
-#include "topomask/data/loader.h"
-#include "topomask/nn/vit.h"
+#include "topomask/tasks/task.h"
 #include "topomask/train/checkpoint.h"
 #include "topomask/train/moving_average.h"
 #include "topomask/train/optimiser.h"
-#include "topomask/train/train.h"
+#include "train/best_weights.h"
 
 namespace topomask {
 
-/// Model, optimiser, average and place in the data of a run, and the one step that moves them on.
+/// Optimiser, average and place in the data of a run, and the one step that moves them on.
 class Trainer {
  public:
-  /// The configuration is complete; the data set is that of training.
-  Trainer(const RunConfig& config, const DatasetPtr& dataset);
+  /// The task's training data is open and its model is made.
+  explicit Trainer(Task& task);
 
   int64_t step() const { return step_; }    ///< steps made
   int64_t steps() const { return steps_; }  ///< to be made in all
-  double epoch() const { return static_cast<double>(step_) / static_cast<double>(loader_.steps_per_epoch()); }
-  int64_t steps_per_epoch() const { return loader_.steps_per_epoch(); }
+  double epoch() const { return static_cast<double>(step_) / static_cast<double>(task_.steps_per_epoch()); }
   double last_learning_rate() const;  ///< of the step made last
-  ViT& model() { return *model_; }
-  const AugmentOptions& augment() const { return augment_; }
+  bool out_of_patience() const;       ///< validation has not improved for too long
+  bool finished() const { return step_ >= steps_ || out_of_patience(); }
 
   at::Tensor advance();  ///< one step; returns its loss, on the device
-  /// The weights that are judged: the moving average where there is one.
-  Evaluation evaluated(const DatasetPtr& dataset);
+  /// How well the weights do that are judged while training: the moving average where there is one.
+  Evaluation evaluated(const std::string& split);
+  /// Of those that are judged at the end: the best ones where train.select says so.
+  Evaluation evaluated_at_end(const std::string& split);
 
   Checkpoint checkpoint() const;  ///< shares the memory of the weights
   void restore(const Checkpoint& checkpoint);
 
  private:
-  RunConfig config_;
-  at::Device device_;
-  AugmentOptions augment_;
-  std::shared_ptr<ViT> model_;
-  std::unique_ptr<Optimiser> optimiser_;
-  std::unique_ptr<MovingAverage> average_;
-  Loader loader_;
+  Task& task_;
+  const TrainOptions options_;
+  Optimiser optimiser_;
+  MovingAverage average_;
+  BestWeights best_;
   int64_t step_ = 0, steps_ = 0;
 };
 

@@ -64,7 +64,7 @@ TEST(Metrics, ComeBackAsTheyWereWritten) {
   {
     MetricsLog log(folder.path());
     log.write(TrainMetrics{
-        .step = 5, .epoch = 0.5, .loss = 1.25, .lr = 1e-3, .images_per_s = 10, .step_ms = 2, .memory_mb = 3});
+        .step = 5, .epoch = 0.5, .loss = 1.25, .lr = 1e-3, .items_per_s = 10, .step_ms = 2, .memory_mb = 3});
     log.write(TrainMetrics{.step = 6, .loss = std::numeric_limits<double>::infinity()});
     log.write(EvalMetrics{.step = 6, .split = "test", .loss = 1, .accuracy = 0.75});
   }

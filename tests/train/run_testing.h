@@ -74,7 +74,7 @@ inline std::string metrics_without_times(const std::filesystem::path& run_dir) {
   std::string lines;
   for (std::string line; std::getline(file, line);) {
     auto json = nlohmann::ordered_json::parse(line);
-    for (const char* name : {"images_per_s", "step_ms", "memory_mb"}) json.erase(name);
+    for (const char* name : {"items_per_s", "step_ms", "memory_mb"}) json.erase(name);
     lines += json.dump() + "\n";
   }
   return lines;
@@ -85,6 +85,7 @@ inline void expect_same_run(const std::filesystem::path& a, const std::filesyste
   EXPECT_EQ(x.step, y.step);
   expect_same(x.model, y.model);
   expect_same(x.average, y.average);
+  expect_same(x.best, y.best);
   expect_same(x.optimiser, y.optimiser);
   EXPECT_EQ(metrics_without_times(a), metrics_without_times(b));
 }

@@ -161,15 +161,17 @@ TEST(Evaluate, CountsClassesInTheOnePassOverTheData) {
   ViT model(config.model, 1);
   const Evaluation evaluation = evaluate(model, images, augment_options(config.data, *images), 7);
   for (const auto& reads : images->reads) EXPECT_EQ(reads.load(), 1);
-  ASSERT_EQ(evaluation.class_images.size(), 4);
-  int64_t total = 0, correct = 0;
-  for (size_t c = 0; c < 4; ++c) {
-    total += evaluation.class_images[c];
-    correct += evaluation.class_correct[c];
-    EXPECT_LE(evaluation.class_correct[c], evaluation.class_images[c]);
-  }
-  EXPECT_EQ(total, 32);
-  EXPECT_DOUBLE_EQ(evaluation.accuracy, static_cast<double>(correct) / 32);
+  ASSERT_EQ(evaluation.confusion.sizes(), at::IntArrayRef({4, 4}));
+  EXPECT_EQ(evaluation.confusion.sum().item<int64_t>(), 32);
+  EXPECT_DOUBLE_EQ(evaluation.accuracy, static_cast<double>(evaluation.confusion.trace().item<int64_t>()) / 32);
+  const at::Tensor labels = images
+                                ->batch([] {
+                                  std::vector<int64_t> all(32);
+                                  std::iota(all.begin(), all.end(), 0);
+                                  return all;
+                                }())
+                                .labels;
+  EXPECT_TRUE(at::equal(evaluation.confusion.sum(1), at::bincount(labels, {}, 4)));
 }
 
 TEST(Train, AFolderOfAnotherConfigurationIsRefused) {

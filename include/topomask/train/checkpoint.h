@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "topomask/export.h"
 #include "topomask/nn/vit.h"
+#include "topomask/tasks/task.h"
 #include "topomask/train/optimiser.h"
 
 namespace TOPOMASK_API topomask {
@@ -19,17 +21,22 @@ struct Checkpoint {
   std::string config;      ///< JSON of the RunConfig
   NamedTensors model;      ///< weights
   NamedTensors average;    ///< their moving average; empty where there is none
+  NamedTensors best;       ///< those that did best on validation data; empty where they are not asked for
   NamedTensors optimiser;  ///< moments
+  at::Tensor best_score;   ///< of `best`, double [3]: accuracy, loss, evaluations since
   at::Tensor losses;       ///< of the steps since the last line of metrics, float32; undefined where there are none
+
+  /// The weights that the run is judged by: the best ones, or the average, or the last.
+  const NamedTensors& judged() const { return !best.empty() ? best : !average.empty() ? average : model; }
 };
 
 /// What it is called in the folder of a run.
 inline constexpr const char* kCheckpointName = "checkpoint.safetensors";
 
-/// One safetensors file: weights under their names, the average under `average/`, the optimiser's moments under
-/// `optimiser/`, losses as `train/losses`; step, seconds and configuration are strings of its metadata. It is written
-/// beside `path` under a temporary name and renamed when it is whole and on the disk, so that `path` always is the last
-/// checkpoint that could be written.
+/// One safetensors file: weights under their names, the average under `average/`, the best ones under `best/`, the
+/// optimiser's moments under `optimiser/`, losses as `train/losses`, the best score as `train/best`; step, seconds and
+/// configuration are strings of its metadata. It is written beside `path` under a temporary name and renamed when it is
+/// whole and on the disk, so that `path` always is the last checkpoint that could be written.
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
 /// Checks length and checksum before anything is parsed: a file that was cut, or in which a bit was flipped, is refused
@@ -37,12 +44,22 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
 /// is refused as such.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
-/// A module's parameters by name, sharing their memory, and back. `load_weights` refuses other names and shapes; with
+/// A module's parameters, and the running statistics of normalisation layers, by name, sharing their memory, and back.
+/// `load_weights` refuses other names and shapes; with
 /// `other_head`, a head of another number of classes is left as it is.
 NamedTensors weights(const torch::nn::Module& model);
 void load_weights(torch::nn::Module& model, const NamedTensors& weights, bool other_head = false);
 
-/// The model of a checkpoint, its moving average where there is one, ready to classify.
+/// A task of a checkpoint with its model, in the weights that the run is judged by, ready to classify. `change` may
+/// alter the configuration before: where the data is, how large batches are.
+struct LoadedTask {
+  std::unique_ptr<Task> task;
+  int64_t step = 0;
+};
+LoadedTask load_task(const std::filesystem::path& checkpoint, at::Device device = at::kCPU,
+                     const std::function<void(RunConfig&)>& change = {});
+
+/// The vision transformer of a checkpoint, likewise. A checkpoint of another task is an error.
 struct LoadedModel {
   std::shared_ptr<ViT> model;
   RunConfig config;

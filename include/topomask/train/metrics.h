@@ -13,7 +13,7 @@ struct TrainMetrics {
   double epoch = 0;
   double loss = 0;
   double lr = 0;
-  double images_per_s = 0;
+  double items_per_s = 0;  ///< images, graphs or nodes; images_per_s in files of earlier versions
   double step_ms = 0;
   double memory_mb = 0;
 };

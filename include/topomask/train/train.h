@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "topomask/data/dataset.h"
-#include "topomask/data/prepare.h"
 #include "topomask/export.h"
-#include "topomask/nn/vit.h"
 #include "topomask/run_config.h"
+#include "topomask/tasks/images.h"
+#include "topomask/tasks/task.h"
 #include "topomask/train/metrics.h"
 
 namespace TOPOMASK_API topomask {
@@ -26,13 +25,6 @@ struct TrainHooks {
   bool restart = false;  ///< begin at step 0 even where the folder has a checkpoint, which is then removed
 };
 
-struct Evaluation {
-  double loss = 0;
-  double accuracy = 0;
-  std::vector<int64_t> class_images = {};   ///< images of each class
-  std::vector<int64_t> class_correct = {};  ///< those of them that were classified correctly
-};
-
 struct TrainResult {
   bool finished = false;                          ///< false: a hook stopped it
   int64_t steps = 0;                              ///< made in all
@@ -44,10 +36,6 @@ struct TrainResult {
   double peak_memory_mb = 0;
 };
 
-/// The configuration with the model's image size, channels and classes taken from the data where they are 0; where they
-/// are not, they must agree.
-RunConfig complete_config(const RunConfig& config, const ImageDataset& dataset);
-
 /// Trains as the configuration says, in a folder that holds, from then on, config.json (complete), metrics.jsonl,
 /// TensorBoard events, checkpoint.safetensors and, when finished, summary.json. Where the folder has a checkpoint,
 /// training goes on from there, as if it had never stopped: on the CPU, with as many threads, weights and metrics (all
@@ -56,10 +44,5 @@ RunConfig complete_config(const RunConfig& config, const ImageDataset& dataset);
 /// checkpoints and evaluations) may differ. A loss or weights that are not finite are an error naming the step, and are
 /// never written to a checkpoint.
 TrainResult train(const RunConfig& config, const std::filesystem::path& run_dir, const TrainHooks& hooks = {});
-
-/// Mean cross-entropy, accuracy and the counts of each class, in one pass over the data in batches of `batch_size`,
-/// without dropout.
-Evaluation evaluate(ViT& model, const DatasetPtr& dataset, const AugmentOptions& augment, int64_t batch_size,
-                    const std::string& precision = "float32");
 
 }  // namespace topomask

@@ -1,0 +1,174 @@
+#include "tasks/graphs/task.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include "data/random_order.h"
+#include "tasks/autocast.h"
+#include "tasks/scores.h"
+#include "topomask/nn/parameters.h"
+
+namespace topomask {
+namespace {
+
+const TaskRegistration kGraphs("graphs", [](const RunConfig& config) { return std::make_unique<GraphTask>(config); });
+
+void take_from_data(const char* name, int64_t& option, int64_t value) {
+  TORCH_CHECK(option == 0 || option == value, "train: model.", name, " must be 0 or ", value,
+              ", as the data has it, got ", option);
+  option = value;
+}
+
+}  // namespace
+
+const char* GraphTask::items() const {
+  return data().set.node_labels ? "nodes" : "graphs";
+}
+
+void GraphTask::open_training() {
+  config_.graph_model.check("train: model.");  // before data is read
+  const GraphSet& set = data().set;
+  config_.graph_model.node_level = set.node_labels;
+  take_from_data("features", config_.graph_model.features, set.num_features());
+  take_from_data("classes", config_.graph_model.classes, std::ssize(set.classes));
+  const auto items = std::ssize(places("train"));
+  TORCH_CHECK(items > 0, "train: the data must have a training split, got ", set.name, ", which has none");
+  // The last step of an epoch may be smaller; it still has a graph for each micro-batch.
+  const int64_t rest = items % items_per_step();
+  const int64_t smallest = data().split.by_node ? 1 : rest == 0 ? items_per_step() : rest;
+  TORCH_CHECK(config_.train.accumulation <= smallest, "train: accumulation must be in [1, ", smallest,
+              "], the graphs of the smallest step, got ", config_.train.accumulation);
+}
+
+int64_t GraphTask::steps_per_epoch() const {
+  return (std::ssize(places("train")) + items_per_step() - 1) / items_per_step();
+}
+
+int64_t GraphTask::items_per_step() const {
+  const auto all = std::ssize(places("train"));
+  return data().split.by_node ? all : std::min(all, config_.train.batch_size);
+}
+
+void GraphTask::start_epoch(int64_t epoch) {
+  const std::vector<int64_t>& items = places("train");
+  order_ = random_order(std::ssize(items), config_.train.seed, static_cast<uint32_t>(epoch), DrawFor::order);
+  for (int64_t& place : order_) place = items[static_cast<size_t>(place)];
+  const GraphStructure& first = evaluation_structure();
+  if (graph_model().start_epoch(epoch)) {
+    structure_ = graph_model().structure(data().set);
+    whole_.reset();
+  } else if (epoch_ < 0) {
+    structure_ = first;
+  }
+  epoch_ = epoch;
+}
+
+void GraphTask::load_batch(int64_t step) {
+  const int64_t epoch = step / steps_per_epoch(), first = step % steps_per_epoch() * items_per_step();
+  if (epoch != epoch_) start_epoch(epoch);
+  if (data().split.by_node) {
+    if (!whole_) whole_ = make_batch(data(), structure_, order_, device());
+    micro_batches_ = {*whole_};
+    labelled_ = whole_->rows.size(0);
+    return;
+  }
+  const int64_t count = std::min(items_per_step(), std::ssize(order_) - first);
+  const at::Tensor items = at::tensor(at::IntArrayRef(order_).slice(first, count), at::kLong);
+  micro_batches_.clear();
+  labelled_ = 0;
+  for (const at::Tensor& part : items.tensor_split(config_.train.accumulation)) {
+    const at::IntArrayRef graphs(part.const_data_ptr<int64_t>(), static_cast<size_t>(part.size(0)));
+    micro_batches_.push_back(make_batch(data(), structure_, graphs, device()));
+    labelled_ += micro_batches_.back().rows.size(0);
+  }
+}
+
+at::Tensor GraphTask::loss(int64_t part) {
+  const TaskBatch& batch = micro_batches_[static_cast<size_t>(part)];
+  const at::Tensor sum = at::cross_entropy_loss(logits_of(batch).to(at::kFloat), batch.labels, {}, at::Reduction::Sum,
+                                                -100, config_.train.label_smoothing);
+  return sum / static_cast<double>(std::max<int64_t>(labelled_, 1));
+}
+
+std::vector<std::string> GraphTask::splits() const {
+  std::vector<std::string> found;
+  for (const char* split : {"validation", "test"}) {
+    if (!places(split).empty()) found.emplace_back(split);
+  }
+  return found;
+}
+
+Evaluation GraphTask::evaluate(const std::string& split) {
+  const at::NoGradGuard no_grad;
+  const bool was_training = model().is_training();
+  model().eval();
+  Scores scores(config_.graph_model.classes, device());
+  for (const TaskBatch& batch : evaluation_batches(split)) scores.add(logits_of(batch), batch.labels);
+  model().train(was_training);
+  return scores.result();
+}
+
+int64_t GraphTask::size(const std::string& split) {
+  return std::ssize(places(split));
+}
+
+std::vector<std::string> GraphTask::classes() {
+  return data().set.classes;
+}
+
+at::Tensor GraphTask::modulation() {
+  std::vector<at::Tensor> functions;  // of the layers' masks, [H, K]
+  for (const auto& item : model().named_parameters()) {
+    const bool of_mask = parameter_kind(item.key(), item.value()) == ParameterKind::mask;
+    if (!of_mask || item.value().dim() != 2) continue;
+    if (!functions.empty() && functions[0].sizes() != item.value().sizes()) return {};
+    functions.push_back(item.value());
+  }
+  return functions.empty() ? at::Tensor() : at::stack(functions);
+}
+
+std::shared_ptr<torch::nn::Module> GraphTask::new_model() const {
+  return make_graph_model(config_.graph_model, config_.train.seed);
+}
+
+const LoadedGraphs& GraphTask::data() const {
+  if (!data_) data_ = std::make_unique<const LoadedGraphs>(open_graphs(config_.graph_data));
+  return *data_;
+}
+
+const std::vector<int64_t>& GraphTask::places(const std::string& split) const {
+  TORCH_CHECK(split == "train" || split == "validation" || split == "test",
+              "evaluate: split must be train, validation or test, got ", split);
+  const GraphSplit& all = data().split;
+  return split == "train" ? all.train : split == "validation" ? all.validation : all.test;
+}
+
+const GraphStructure& GraphTask::evaluation_structure() {
+  if (!evaluation_structure_) {
+    graph_model().start_epoch(0);
+    evaluation_structure_ = graph_model().structure(data().set);
+  }
+  return *evaluation_structure_;
+}
+
+/// Made once: the graphs of a split and their structure stay as they are.
+const std::vector<TaskBatch>& GraphTask::evaluation_batches(const std::string& split) {
+  const auto [found, is_new] = evaluation_batches_.try_emplace(split);
+  if (!is_new) return found->second;
+  const at::IntArrayRef all(places(split));
+  const auto size = std::ssize(all);
+  const int64_t most = data().split.by_node ? std::max<int64_t>(size, 1) : config_.train.evaluation_batch;
+  for (int64_t first = 0; first < size; first += most) {
+    const at::IntArrayRef items =
+        all.slice(static_cast<size_t>(first), static_cast<size_t>(std::min(most, size - first)));
+    found->second.push_back(make_batch(data(), evaluation_structure(), items, device()));
+  }
+  return found->second;
+}
+
+at::Tensor GraphTask::logits_of(const TaskBatch& batch) {
+  const Autocast autocast(device().type(), config_.train.precision);
+  return graph_model().forward(batch.sample, batch.structure).index_select(0, batch.rows);
+}
+
+}  // namespace topomask

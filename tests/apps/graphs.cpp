@@ -1,0 +1,85 @@
+// Runs of graphs through the tool: train, eval, predict, report.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "graph_picture.h"
+#include "process.h"
+
+using namespace topomask;
+using namespace topomask::testing;
+
+namespace {
+
+const std::string kSmall =
+    " --set task=graphs --data.generated_train 24 --data.generated_validation 8 --data.generated_test 8"
+    " --model.walkers 5 --train.batch_size 12 --train.steps 4 --train.select best --quiet";
+
+}  // namespace
+
+TEST(Graphs, ARunIsTrainedEvaluatedPredictedAndReported) {
+  const TemporaryFolder folder;
+  const std::string gkat = folder / "gkat", gcn = folder / "gcn";
+  Finished finished = tool("train --out " + gkat + kSmall);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(has(finished.out, "task                 graphs"));
+  finished = tool("train --out " + gcn + " --set task=graphs --model.kind gcn" + kSmall.substr(kSmall.find(" --data")));
+  ASSERT_EQ(finished.status, 0) << finished.err;
+
+  finished = tool("eval " + gkat + " --per-class");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(has(finished.out, "graphs    8")) << finished.out;
+  EXPECT_TRUE(has(finished.out, "caveman")) << finished.out;
+
+  const std::string picture = folder / "graphs.svg";
+  finished = tool("predict " + gkat + " 0 5 --picture " + picture);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(has(finished.out, "true class")) << finished.out;
+  EXPECT_TRUE(has(read_file(picture), "attention of the ringed node"));
+  finished = tool("predict " + gkat + " 8");
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_TRUE(has(finished.err, "place must be in [0, 8), the test split, got 8")) << finished.err;
+  finished = tool("predict " + gkat + " boot.png");
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_TRUE(has(finished.err, "whole numbers from 0, got 'boot.png'")) << finished.err;
+
+  const std::string page = folder / "report.html";
+  finished = tool("report " + gkat + " " + gcn + " --out " + page);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  for (const char* part : {"What they look at", "Which classes are taken for which", "attention of the marked node",
+                           "graphs a second", "8 test graphs"}) {
+    EXPECT_TRUE(has(read_file(page), part)) << part;
+  }
+}
+
+TEST(Graphs, KeysAreThoseOfTheTask) {
+  const Finished images = tool("train --keys"), graphs = tool("train --keys --set task=graphs");
+  EXPECT_TRUE(has(images.out, "model.patch_size"));
+  EXPECT_FALSE(has(images.out, "data.motif"));
+  EXPECT_TRUE(has(graphs.out, "data.motif"));
+  EXPECT_FALSE(has(graphs.out, "model.patch_size"));
+}
+
+TEST(GraphPicture, NeighboursLieCloserThanOthers) {
+  const Graph path = Graph::path(12);
+  const at::Tensor places = apps::spring_layout(path, 3);
+  const at::Tensor steps = (places.slice(0, 1) - places.slice(0, 0, 11)).norm(2, {1});
+  const double ends = (places[0] - places[11]).norm().item<double>();
+  EXPECT_LT(steps.max().item<double>(), 0.5 * ends);
+  EXPECT_GE(places.min().item<double>(), 0);
+  EXPECT_LE(places.max().item<double>(), 1);
+  EXPECT_TRUE(at::equal(places, apps::spring_layout(path, 3)));
+}
+
+TEST(GraphPicture, DrawsEveryNodeAndEachEdgeOnce) {
+  const Graph graph = Graph::cycle(5);
+  const std::string svg = apps::graph_picture(graph, apps::spring_layout(graph), at::arange(5.0), {.title = "a < b"});
+  const auto count = [&](const std::string& what) {
+    size_t found = 0;
+    for (size_t at = 0; (at = svg.find(what, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<circle"), 5);
+  EXPECT_EQ(count("<line"), 5);
+  EXPECT_TRUE(has(svg, "a &lt; b"));
+}

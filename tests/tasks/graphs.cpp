@@ -1,0 +1,207 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/compare.h"
+#include "topomask/config.h"
+#include "topomask/train/train.h"
+#include "train/metrics.h"
+#include "train/run_testing.h"
+
+namespace topomask {
+namespace {
+
+using testing::kQuiet;
+using testing::OneThread;
+using testing::ScratchFolder;
+
+RunConfig motif_run(const std::string& kind = "gkat") {
+  RunConfig config;
+  config.task = "graphs";
+  config.graph_data.generated_train = 40;
+  config.graph_data.generated_validation = 20;
+  config.graph_data.generated_test = 20;
+  config.graph_model.kind = kind;
+  config.graph_model.walkers = 10;
+  config.train.seed = 5;
+  config.train.steps = 9;
+  config.train.batch_size = 16;  // steps of 16, 16 and 8 graphs
+  config.train.learning_rate = 1e-2;
+  config.train.label_smoothing = 0;
+  config.train.log_every = 2;
+  config.train.checkpoint_every = 4;
+  return config;
+}
+
+std::string sentences() {
+  std::string text;
+  for (int sentence = 0; sentence < 12; ++sentence) {
+    text += "1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog" + std::to_string(sentence) +
+            "\tdog\tNOUN\t_\t_\t3\tnsubj\t_\t_\n3\tbarks\tbark\tVERB\t_\t_\t0\troot\t_\t_\n\n";
+  }
+  return text;
+}
+
+TEST(GraphTask, ARunStoppedAndContinuedEndsBitForBitAsOneThatWasNot) {
+  const OneThread one;
+  for (const std::string resample : {"never", "epoch"}) {
+    const ScratchFolder folder;
+    RunConfig config = motif_run("transformer");
+    config.graph_model.width = 8;
+    config.graph_model.mask = "grf";
+    config.graph_model.dropout = 0.1;
+    config.graph_model.resample = resample;
+    config.train.select = "best";
+    train(config, folder / "straight", kQuiet);
+    TrainHooks hooks = kQuiet;
+    hooks.stop = [](int64_t step) { return step == 2 || step == 5; };
+    EXPECT_FALSE(train(config, folder / "broken", hooks).finished);
+    EXPECT_EQ(train(config, folder / "broken", hooks).resumed_from, 2);
+    EXPECT_TRUE(train(config, folder / "broken", hooks).finished);
+    testing::expect_same_run(folder / "straight", folder / "broken");
+  }
+}
+
+TEST(GraphTask, ACheckpointEvaluatesToTheNumbersOfItsRun) {
+  const OneThread one;
+  for (const std::string kind : {"gkat", "gat", "gcn", "gin", "transformer"}) {
+    const ScratchFolder folder;
+    RunConfig config = motif_run(kind);
+    config.graph_model.width = 8;
+    config.graph_model.norm = kind == "gin" ? "batch" : "none";  // has running statistics
+    config.graph_model.resample = "epoch";
+    config.train.select = "best";
+    const TrainResult result = train(config, folder / "run", kQuiet);
+    const LoadedTask loaded = load_task(folder.path / "run" / kCheckpointName);
+    for (const char* split : {"validation", "test"}) {
+      const Evaluation again = loaded.task->evaluate(split);
+      EXPECT_EQ(again.loss, result.evaluations.at(split).loss) << kind;
+      EXPECT_EQ(again.accuracy, result.evaluations.at(split).accuracy) << kind;
+      EXPECT_EQ(again.confusion.sum().item<int64_t>(), 20);
+    }
+  }
+}
+
+TEST(GraphTask, TheBestWeightsAreThoseOfTheBestValidationLine) {
+  const OneThread one;
+  const ScratchFolder folder;
+  RunConfig config = motif_run();
+  config.train.select = "best";
+  config.train.steps = 30;
+  config.train.learning_rate = 0.05;
+  const TrainResult result = train(config, folder / "run", kQuiet);
+  double best = 0;
+  const RunMetrics metrics = read_metrics(folder / "run");
+  for (const EvalMetrics& line : metrics.eval) {
+    if (line.split == "validation") best = std::max(best, line.accuracy);
+  }
+  EXPECT_EQ(result.evaluations.at("validation").accuracy, best);
+  EXPECT_EQ(metrics.eval.back().split, "test");
+}
+
+TEST(GraphTask, TrainingEndsWhenValidationNoLongerImproves) {
+  const OneThread one;
+  const ScratchFolder folder;
+  RunConfig config = motif_run();
+  config.train.select = "best";
+  config.train.patience = 2;
+  config.train.steps = 300;
+  config.train.learning_rate = config.train.final_learning_rate = 0;  // nothing ever improves
+  const TrainResult result = train(config, folder / "run", kQuiet);
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(result.steps, 9);  // three epochs of three steps: the first is the best, two are not better
+  EXPECT_TRUE(train(config, folder / "run", kQuiet).finished);
+  EXPECT_EQ(read_metrics(folder / "run").train.back().step, 9);
+}
+
+TEST(GraphTask, MicroBatchesAddUpToTheWhole) {
+  const OneThread one;
+  RunConfig config = motif_run();
+  const auto loss_and_gradients = [&](int64_t parts) {
+    config.train.accumulation = parts;
+    const std::unique_ptr<Task> task = make_task(config);
+    task->open_training();
+    task->make_model(at::kCPU);
+    task->load_batch(1);
+    at::Tensor total = at::zeros({});
+    for (int64_t part = 0; part < parts; ++part) {
+      const at::Tensor loss = task->loss(part);
+      loss.backward();
+      total += loss.detach();
+    }
+    std::vector<at::Tensor> found{total};
+    for (const at::Tensor& parameter : task->model().parameters()) found.push_back(parameter.grad().clone());
+    return found;
+  };
+  const auto whole = loss_and_gradients(1), parts = loss_and_gradients(3);
+  ASSERT_EQ(whole.size(), parts.size());
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(testing::close(parts[i], whole[i], 1e-5, 1e-7));
+}
+
+TEST(GraphTask, LabelsWordsOfTrees) {
+  const OneThread one;
+  const ScratchFolder folder;
+  std::ofstream(folder / "trees.conllu") << sentences();
+  RunConfig config = motif_run("transformer");
+  config.graph_data.kind = "conllu";
+  config.graph_data.path = (folder / "trees.conllu").string();
+  config.graph_data.validation_fraction = 0.2;
+  config.graph_data.test_fraction = 0.2;
+  config.graph_model.mask = "forest";
+  config.graph_model.width = 8;
+  config.train.batch_size = 4;
+  config.train.steps = 60;
+  config.train.select = "best";
+  const TrainResult result = train(config, folder / "run", kQuiet);
+  EXPECT_GT(result.evaluations.at("test").accuracy, 0.9);
+}
+
+TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {
+  const ScratchFolder folder;
+  RunConfig config = motif_run();
+  config.task = "graph";
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "task must be graphs or images, got graph");
+  config = motif_run();
+  config.graph_model.classes = 7;
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "model.classes must be 0 or 2, as the data has it, got 7");
+  config = motif_run();
+  config.train.accumulation = 12;  // the last step of an epoch has 8 graphs
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "accumulation must be in [1, 8]");
+  config = motif_run();
+  config.graph_data.generated_validation = 0;
+  config.train.select = "best";
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "select = best wants validation data");
+  config = motif_run();
+  config.train.patience = 3;
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "patience must be 0 where select is last, got 3");
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
+TEST(GraphTask, AnImageRunIsNotContinuedAsOneOfGraphs) {
+  const OneThread one;
+  const ScratchFolder folder;
+  RunConfig images = testing::small_run("linear");
+  images.train.steps = 1;
+  train(images, folder / "run", kQuiet);
+  EXPECT_ERROR(train(motif_run(), folder / "run", kQuiet), "it is of a run with task = \"images\"");
+}
+
+TEST(GraphConfig, TheTaskDecidesWhichKeysThereAre) {
+  const RunConfig config =
+      parse_config(R"({"model": {"kind": "gat"}, "task": "graphs", "data": {"motif": "grid"}})", "here: ");
+  EXPECT_EQ(config.graph_model.kind, "gat");
+  EXPECT_EQ(config.graph_data.motif, "grid");
+  EXPECT_EQ(parse_config(to_json(config), "").graph_data.motif, "grid");
+  EXPECT_ERROR(parse_config(R"({"task": "graphs", "model": {"patch_size": 4}})", "here: "),
+               "here: unknown key 'model.patch_size'");
+  EXPECT_ERROR(parse_config(R"({"task": "video"})", "here: "), "here: task must be graphs or images, got video");
+  EXPECT_ERROR(parse_config(R"({"task": 3})", "here: "), "task must be a string, got 3");
+  RunConfig changed;
+  override_config(changed, "task", "graphs");
+  override_config(changed, "model.mask", "series");
+  EXPECT_EQ(changed.variant(), "gkat+series");
+}
+
+}  // namespace
+}  // namespace topomask
