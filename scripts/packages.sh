@@ -5,7 +5,7 @@ set -euo pipefail
 
 declare -A groups=(
   [build]="build-essential cmake ninja-build libgtest-dev libbenchmark-dev nlohmann-json3-dev libcli11-dev
-    libnanoflann-dev libjpeg-dev libpng-dev zlib1g-dev xz-utils python3-venv python3-dev"
+    libnanoflann-dev libmetis-dev libjpeg-dev libpng-dev zlib1g-dev xz-utils python3-venv python3-dev"
   [bench]="python3-matplotlib"
   [data]="dataset-fashion-mnist"
   [format]="clang-format"

@@ -21,6 +21,7 @@ from ._exports import __all__ as _exported
 from ._ops import _ops as ops
 
 if TYPE_CHECKING:
+    from . import dist as dist
     from . import hf as hf
     from . import nn as nn
     from . import plotting as plotting
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 library_path = _library.library_path
 __version__ = _library.build_of(_library.library_path()).get("version", "0.1.0")
 
-_LAZY = ("nn", "pyg", "hf", "timm", "plotting")
+_LAZY = ("dist", "nn", "pyg", "hf", "timm", "plotting")
 
 
 def __getattr__(name: str) -> Any:

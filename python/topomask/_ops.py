@@ -139,6 +139,14 @@ def sparse_gram(values: Tensor, pattern: Sequence[Tensor], product: Sequence[Ten
     return gram
 
 
+def sparse_product(
+    a: Tensor, b: Tensor, a_pattern: Sequence[Tensor], b_pattern: Sequence[Tensor], product: Sequence[Tensor]
+) -> Tensor:
+    """A·Bᵀ at the entries of `product`."""
+    values: Tensor = _ops.sparse_product(a, b, list(a_pattern[:5]), list(b_pattern[:5]), list(product[:5]))
+    return values
+
+
 def apply_mask(
     inputs: Sequence[Tensor],
     parameters: Sequence[Tensor],

@@ -31,11 +31,30 @@ def members(text, name):
 class Names(Case):
     def setUp(self):
         self.text = "\n".join(without_comments(path.read_text()) for path in HEADERS)
+        self.ranks = without_comments((ROOT / "include" / "topomask" / "dist.h").read_text())
 
     def test_every_function_is_there(self):
-        names = functions(self.text)
+        names = functions(self.text) - functions(self.ranks)
         self.assertGreater(len(names), 60)
         self.assertEqual({name for name in names - ELSEWHERE if not callable(getattr(tm, name, None))}, set())
+
+    def test_every_function_over_ranks_is_there(self):
+        """What C++ does for one part, `tm.dist` does for the part of this rank."""
+        renamed = {
+            "given_partition": "Partition",
+            "partition_statistics": "PartitionStatistics",
+            "read_shard": "load_shard",
+            "read_shard_index": "load_partition",
+            "sample_walks_from": "sample_walks",
+            "shard_of": "shard",
+            "table_of_visits": "travelling_walks",
+            "travel": "travelling_walks",
+        }
+        operators = {"halo_exchange", "sum_over_ranks"}
+        names = functions(self.ranks)
+        self.assertGreater(len(names), 10)
+        self.assertEqual({name for name in operators if not hasattr(tm.ops, name)}, set())
+        self.assertEqual({name for name in names - operators if not callable(getattr(tm.dist, renamed.get(name, name), None))}, set())
 
     def test_every_mask_has_a_module(self):
         makers = {name for name in functions(self.text) if name.endswith("_mask")}

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "topomask/export.h"
+#include "topomask/graph.h"
+#include "topomask/walks.h"
+
+namespace TOPOMASK_API topomask {
+
+/// Which part of a graph owns each node. The part that owns a node owns its row: the query, the output, the walks.
+struct Partition {
+  at::Tensor owners;  ///< int32 [N], in [0, parts)
+  int64_t parts = 0;
+
+  int64_t num_nodes() const { return owners.size(0); }
+  at::Tensor nodes(int64_t part) const;  ///< int64: the nodes of a part, ascending. O(N)
+  /// A number that differs, up to chance, between partitions that differ in any node or in the number of parts.
+  int64_t fingerprint() const;
+};
+
+enum class PartitionMethod {
+  automatic,  ///< metis where the library was built with it, otherwise cuthill_mckee
+  metis,      ///< multilevel k-way partitioning with few cut edges (Karypis and Kumar 1998); needs libmetis
+  /// Ranges of as equal a number of nodes as possible after reverse Cuthill-McKee: no dependency, more cut edges.
+  cuthill_mckee,
+  ranges,  ///< ranges of the node numbers as they are, for graphs that are in a good order already
+};
+
+/// Whether the library was built with METIS.
+bool has_metis();
+
+/// Divides the nodes of a graph into 1 ≤ parts ≤ max(N, 1) parts, none of them empty where N > 0. Weights and
+/// directions do not count. Deterministic. METIS: fewer than 2³¹ entries; where it leaves a part empty, which happens
+/// on very small graphs, that part is given a node of the largest one. O(N + E).
+Partition partition(const Graph& graph, int64_t parts, PartitionMethod method = PartitionMethod::automatic);
+
+/// A partition that the user brings: owners int32 or int64 [nodes], every number in [0, parts), no part empty.
+Partition given_partition(int64_t nodes, const at::Tensor& owners, int64_t parts);
+
+/// What a partition costs, for attention over neighbours.
+struct PartitionStatistics {
+  at::Tensor rows;          ///< int64 [parts]: nodes that a part owns
+  at::Tensor entries;       ///< int64 [parts]: entries of W in its rows
+  at::Tensor halo;          ///< int64 [parts]: distinct columns in its rows that other parts own
+  int64_t cut_entries = 0;  ///< entries (i, j) of W with i and j in different parts: twice the cut edges if undirected
+};
+PartitionStatistics partition_statistics(const Graph& graph, const Partition& partition);
+
+/// The rows of sample_walks(graph, options) of these start nodes only: int64 [n], ascending and distinct. Bit for bit
+/// those of the whole table, since random numbers are keyed by the start node; no walk depends on another row. The
+/// pattern is [n, N]. On the CPU, for weights that do not require grad.
+WalkTable::Arrays sample_walks_from(const Graph& graph, const at::Tensor& starts, const WalkOptions& options = {});
+
+/// Walkers that travel: those that stand on nodes of this part, at one hop.
+struct Travellers {
+  at::Tensor starts;     ///< int64 [n]: the node that each started from, …
+  at::Tensor numbers;    ///< … and its number, int64 [n]; both ascending together: by start, then by number
+  at::Tensor positions;  ///< int64 [n]: where it stands
+  at::Tensor loads;      ///< [n], of the dtype of W
+};
+
+/// One hop, `hop` → `hop` + 1, of walkers over the rows of a part: those that arrive, with their new positions. `rows`
+/// has the rows of W that the part owns, in any numbering of the nodes that keeps their order (directed, empty rows
+/// elsewhere); positions are in that numbering, starts in that of the whole graph. options.proposal_weights are those
+/// of the entries of `rows`. Bit for bit the hop of sample_walks, since a walker needs no state of the random numbers,
+/// and repelling walkers that stand on one node are all here.
+Travellers travel(const Graph& rows, const WalkOptions& options, int64_t hop, const Travellers& walkers);
+
+/// The rows of a walk table from what its walkers visited, in any order: visit v was by walker numbers[v] of the node
+/// starts[v], at hop hops[v], of the node positions[v], with the load loads[v] (int64 [V], and [V] of the dtype of W).
+/// rows: int64 [n], ascending: the start nodes, every one of which has its visits at hop 0. Bit for bit the rows of
+/// sample_walks, if the visits are.
+WalkTable::Arrays table_of_visits(const at::Tensor& rows, int64_t nodes, const WalkOptions& options,
+                                  const Travellers& visits, const at::Tensor& hops);
+
+/// What one part of a graph is on disk: the rows of W that it owns, with columns as they are in the whole graph.
+struct Shard {
+  int64_t nodes = 0;  ///< N, of the whole graph
+  int64_t parts = 0;
+  int64_t part = 0;
+  bool directed = false;
+  int64_t partition_fingerprint = 0;
+  at::Tensor rows;     ///< int64 [n]: the nodes that this part owns, ascending
+  at::Tensor offsets;  ///< int64 [n + 1]
+  at::Tensor columns;  ///< int32 [entries], ascending in each row
+  at::Tensor weights;  ///< float32 or float64 [entries]
+
+  /// A sum over the entries (i, j, W_ij), so that the fingerprint of a graph is the sum of those of its shards, however
+  /// it is divided. Summed modulo 2⁶⁴.
+  int64_t fingerprint() const;
+};
+
+/// The rows of one part of a graph in memory.
+Shard shard_of(const Graph& graph, const Partition& partition, int64_t part);
+
+/// What a folder of shards has in common: the partition, and what each shard must be.
+struct ShardIndex {
+  Partition partition;
+  bool directed = false;
+  at::Tensor fingerprints;  ///< int64 [parts]: Shard::fingerprint
+};
+
+/// Writes `index.tmshards` and `shard-PPPPP-of-QQQQQ.tmshard` for every part into a folder, which is made where there
+/// is none. Each file has a version and a checksum and appears when it is whole; the index is written last.
+void write_shards(const Graph& graph, const Partition& partition, const std::string& folder);
+
+/// Shards of a text file of edges, one "source target [weight]" a line, # comments, plain or gzip, of which only a
+/// part is ever in memory: the owners, one megabyte a part, and then the entries of one part after the other. The file
+/// is read once; what it says goes through one temporary file a part in the folder. Nodes are partition.num_nodes();
+/// ids are taken as they are. directed = false stores each edge in both rows. An edge given twice keeps the weight
+/// given first, as in Graph::from_edges; self-loops are kept.
+void shard_edge_list(const std::string& path, const Partition& partition, const std::string& folder, bool directed,
+                     at::ScalarType weight_dtype = at::kFloat);
+
+/// Refuses files that are damaged in any byte, that are of another version, or a shard that is not the one that the
+/// index tells of.
+ShardIndex read_shard_index(const std::string& folder);
+Shard read_shard(const std::string& folder, const ShardIndex& index, int64_t part);
+
+/// The rows of other ranks that this rank needs, as `tm.dist.HaloPlan` has them.
+struct HaloRows {
+  at::Tensor send_index;             ///< int64 [s]: the rows of this rank that it sends, rank by rank
+  std::vector<int64_t> send_splits;  ///< [ranks]: how many to each
+  std::vector<int64_t> recv_splits;  ///< [ranks]: how many come from each
+};
+
+/// The halo [..., h, C] of x [..., n, C], by an all-to-all of torch.distributed over the process group of that name
+/// (the operator `_c10d_functional::all_to_all_single`, so that no header of a backend is needed). Differentiable in x:
+/// backward, gradients travel back and are added up. A collective call, also backward. The operator `halo_exchange`.
+at::Tensor halo_exchange(const at::Tensor& x, const HaloRows& rows, const std::string& group);
+
+/// Σ over the ranks of x, on every rank; differentiable, backward the sum of the gradients of all ranks. A collective
+/// call, also backward. The operator `sum_over_ranks`.
+at::Tensor sum_over_ranks(const at::Tensor& x, const std::string& group);
+
+}  // namespace topomask

@@ -1,0 +1,289 @@
+"""Ranks together: shards, what is refused and by whom, bytes sent, ranks that die or stall, DDP."""
+
+import os
+import pathlib
+import tempfile
+import time
+import unittest
+
+import ranks
+import torch
+import torch.distributed as c10d
+
+import topomask as tm
+
+d = tm.dist
+F64 = torch.float64
+
+
+def refusal(function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return "nothing was refused"
+
+
+def laid_out(graph, message_bytes=1 << 28):
+    group = d.Group(message_bytes=message_bytes)
+    return d.Layout(d.partition(graph, group.size), group)
+
+
+def shards_from_disk(folder):
+    graph = tm.Graph.grid(6, 7).normalised().to(F64)
+    group = d.Group()
+    if group.rank == 0:
+        d.write_shards(graph, d.partition(graph, group.size), folder)
+    c10d.barrier()
+    loaded = d.load_shard(folder, group)
+    made = d.shard(graph, loaded.layout)
+    assert all(torch.equal(getattr(loaded, name), getattr(made, name)) for name in ("offsets", "columns", "weights"))
+    x = torch.randn(graph.num_nodes, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
+    alpha = torch.tensor([1.0, 0.5, 0.25], dtype=F64)
+    out = loaded.layout.gather(d.power_series_mask(loaded, alpha).matmul(loaded.layout.rows_of(x)))
+    assert torch.allclose(out, tm.power_series_mask(graph, alpha).matmul(x), atol=1e-12)
+    return loaded.layout.num_rows
+
+
+def refusals(folder):
+    graph = tm.Graph.grid(6, 7)
+    group = d.Group()
+    rank = group.rank
+    cut = d.partition(graph, group.size)
+    layout = d.Layout(cut, group)
+    shard = d.shard(graph, layout)
+    other = tm.Graph.grid(6, 7).normalised() if rank == 1 else graph
+    wrong = cut if rank != 1 else d.Partition(torch.arange(42) % group.size, group.size)
+    alpha = torch.tensor([1.0, 0.5 + rank])
+    if rank == 0:
+        d.write_shards(graph, cut, folder + "/a")
+        d.write_shards(graph.normalised(), cut, folder + "/b")
+        d.write_shards(graph, d.partition(graph, group.size + 1), folder + "/c")
+        d.write_shards(graph, cut, folder + "/e")
+        damaged = pathlib.Path(folder, "e", f"shard-00001-of-{group.size:05}.tmshard")
+        content = bytearray(damaged.read_bytes())
+        content[120] ^= 1
+        damaged.write_bytes(content)
+    c10d.barrier()
+    return [
+        refusal(d.Layout, d.partition(graph, group.size + 1), group),
+        refusal(d.Layout, wrong, group),
+        refusal(d.shard, tm.Graph.grid(5, 5), layout),
+        refusal(d.shard, other, layout),
+        refusal(d.sample_walks, graph, layout, seed=rank),
+        refusal(d.sample_walks, graph, layout, walkers=0 if rank == 1 else 4),
+        refusal(d.sample_walks, graph, layout, halting_probability=0.5 + 0.1 * rank),
+        refusal(d.power_series_mask, shard, alpha),
+        refusal(d.power_series_mask, shard, torch.ones(3), max_sparse_entries=10),
+        refusal(d.sparse_mask, shard, torch.ones(3) if rank == 1 else None),
+        refusal(d.free_features_mask, layout, torch.ones(1, 2)),
+        refusal(d.with_global_tokens, d.none_mask(layout), 0),
+        refusal(d.load_shard, folder + ("/b" if rank == 1 else "/a"), group),
+        refusal(d.load_shard, folder + "/c", group),
+        refusal(d.load_shard, folder + "/e", group),
+        refusal(d.load_shard, folder + ("/none" if rank == 1 else "/a"), group),
+    ]
+
+
+REFUSED = [
+    r"Layout: rank 0: partition must have a part for each of the 2 ranks, got 3 parts",
+    r"Layout: partition must be the same on all ranks, got .* on rank 0 and .* on rank 1",
+    r"shard: rank 0: graph must have the 42 nodes of the partition, got 25",
+    r"shard: weights must be the same on all ranks",
+    r"sample_walks: seed must be the same on all ranks, got 0 on rank 0 and 1 on rank 1",
+    r"sample_walks: rank 1: .*walkers must be",
+    r"sample_walks: options must be the same on all ranks",
+    r"power_series_mask: alpha must be the same on all ranks",
+    r"power_series_mask: rank 0: max_sparse_entries must be at least \d+ for this rank, got 10",
+    r"sparse_mask: rank 1: values must have \d+ entries, those of this rank's rows, got 3",
+    r"free_features_mask: rank 0: left and right must be \[\d+, r\] or .*, the rows of this rank, got \[1, 2\]",
+    r"with_global_tokens: rank 0: tokens must be >= 1, got 0",
+    r"load_shard: graph must be the same on all ranks",
+    r"load_shard: rank 0: .*expected a shard for each of the 2 ranks, got 3",
+    r"load_shard: rank 1: .*the content is damaged",
+    r"load_shard: rank 1: .*No such file or directory",
+]
+
+
+def bytes_of_attention():
+    """What one layer sends, forward and forward with backward, and what the formula says."""
+    graph = tm.Graph.grid(24, 24)
+    layout = laid_out(graph)
+    group, heads, m, dim = layout.group, 2, 8, 6
+    mask = d.neighbours_mask(d.shard(graph, layout))
+    q, k, v = (torch.randn(3, heads, layout.num_rows, c, requires_grad=True) for c in (m, m, dim))
+    before = group.bytes_sent
+    out = tm.softmax_attention(q, k, v, mask)
+    forward = group.bytes_sent - before
+    out.sum().backward()
+    return forward, group.bytes_sent - before, mask.local.plan.total * 3 * heads * (m + dim) * 4
+
+
+def operators():
+    """The exchange and the sum as operators with a group's name, as C++ calls them, beside those of the package."""
+    from topomask.dist.exchange import all_sum, halo_of
+
+    graph = tm.Graph.grid(7, 8)
+    layout = laid_out(graph)
+    group, plan = layout.group, d.neighbours_mask(d.shard(graph, layout)).local.plan
+    splits = plan.send_index, plan.send_splits, plan.recv_splits
+    results = []
+    pairs = (
+        (lambda x: halo_of(plan, x), lambda x: torch.ops.topomask.halo_exchange(x, *splits, group.name)),
+        (lambda x: all_sum(group, x), lambda x: torch.ops.topomask.sum_over_ranks(x, group.name)),
+    )
+    for ours, operator in pairs:
+        found = []
+        for function in (ours, operator):
+            x = torch.randn(2, layout.num_rows, 3, dtype=F64, generator=torch.Generator().manual_seed(1)).requires_grad_()
+            if function in pairs[1]:
+                x = x.detach()[:, :4].clone().requires_grad_()
+            out = function(x)
+            out.backward(torch.arange(out.numel(), dtype=F64).view(out.shape) + group.rank)
+            found.append((out.detach(), x.grad))
+        results += [torch.allclose(a, b) for a, b in zip(*found)]
+    bad = refusal(_raised, torch.ops.topomask.halo_exchange, x, splits[0], [0] * group.size, splits[2], group.name)
+    return results, bad
+
+
+def _raised(function, *arguments):
+    try:
+        function(*arguments)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
+def dies(who, how, calls):
+    """Attention over and over; one rank stops after some calls."""
+    graph = tm.Graph.grid(6, 7).to(F64)
+    layout = laid_out(graph)
+    mask = d.neighbours_mask(d.shard(graph, layout))
+    q = torch.rand(layout.num_rows, 4, dtype=F64, requires_grad=True)
+    began = time.monotonic()
+    for call in range(10**6):
+        if layout.group.rank == who and call == calls:
+            if how == "dies":
+                os._exit(1)
+            began = time.monotonic()
+            time.sleep(8)
+        began = began if call > calls else time.monotonic()
+        try:
+            tm.attention(q, q, q, mask).sum().backward()
+        except d.RankError as error:
+            return time.monotonic() - began, str(error)
+
+
+def trained(reduce, mesh):
+    """One step of a model under DDP; gradients of the loss of all rows, on one process and over ranks."""
+    graph = tm.Graph.grid(5, 6).normalised().to(F64)
+    if mesh:  # data × graph
+        cut = torch.distributed.device_mesh.init_device_mesh("cpu", (2, c10d.get_world_size() // 2), mesh_dim_names=("data", "graph"))
+        group, share, shares = d.Group(cut.get_group("graph")), cut.get_local_rank("data"), 2
+    else:
+        group, share, shares = d.Group(), 0, 1
+    layout = d.Layout(d.partition(graph, group.size), group)
+    walks = d.sample_walks(graph, layout, walkers=4, seed=1)
+    table = tm.sample_walks(graph, walkers=4, seed=1)
+    f = torch.tensor([1.0, 0.5, 0.2], dtype=F64)
+
+    def model(mask):
+        torch.manual_seed(0)
+        return torch.nn.Sequential(tm.nn.Block(8, 2, mask=mask), tm.nn.Block(8, 2, mask=mask)).to(F64)
+
+    whole = model(tm.grf_mask(table, torch.nn.Parameter(f.clone())))
+    divided = model(d.grf_mask(walks, torch.nn.Parameter(f.clone()), reduce=reduce))
+    x = torch.randn(4, graph.num_nodes, 8, dtype=F64, generator=torch.Generator().manual_seed(3))
+    whole(x).square().sum().backward()
+    batch = x.chunk(shares)[share]
+    if reduce:
+        divided(layout.rows_of(batch)).square().sum().backward()
+        want, got = whole[0].attention.mask.f.grad, divided[0].attention.mask.f.grad
+        assert torch.allclose(got, want, rtol=1e-9), (got, want)
+        return True
+    wrapped = torch.nn.parallel.DistributedDataParallel(divided)
+    # DDP averages over all ranks: the loss times their number is the sum.
+    (wrapped(layout.rows_of(batch)).square().sum() * c10d.get_world_size()).backward()
+    for (name, a), b in zip(divided.named_parameters(), whole.parameters()):
+        assert torch.allclose(a.grad, b.grad, rtol=1e-8, atol=1e-10), name
+    return True
+
+
+def every_training():
+    """Without DDP, under DDP over the ranks of one graph, and on a mesh of data × graph."""
+    return all([trained(True, False), trained(False, False), trained(False, True)])
+
+
+class Ranks(unittest.TestCase):
+    def test_shards_from_disk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(sum(ranks.run(3, shards_from_disk, folder)), 42)
+
+    def test_wrong_inputs_are_refused_on_every_rank(self):
+        with tempfile.TemporaryDirectory() as folder:
+            found = ranks.run(2, refusals, folder)
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(len(found[0]), len(REFUSED))
+        for text, pattern in zip(found[0], REFUSED):
+            with self.subTest(pattern):
+                self.assertRegex(text, f"^{pattern}")
+
+    def test_bytes_sent_are_those_of_the_formula(self):
+        found = ranks.run(4, bytes_of_attention)
+        total, formula = sum(forward for forward, _, _ in found), found[0][2]
+        self.assertEqual(total, formula)
+        self.assertEqual(sum(both for _, both, _ in found), 2 * formula)
+
+    def test_operators_with_the_name_of_a_group(self):
+        for results, bad in ranks.run(3, operators):
+            self.assertEqual(results, [True] * 4)
+            self.assertRegex(bad, "^halo_exchange: send_splits must sum to the [0-9]+ rows of send_index, got 0")
+
+    def test_a_rank_that_dies_is_named(self):
+        for who, calls in ((0, 0), (2, 23)):
+            with self.subTest(rank=who):
+                outcomes = ranks.start(3, dies, who, "dies", calls, timeout=8)
+                self.assertIsNone(outcomes[who])
+                for rank in {0, 1, 2} - {who}:
+                    self.assertEqual(outcomes[rank][0], "result", outcomes[rank][-1])
+                    seconds, text = outcomes[rank][1]
+                    self.assertLess(seconds, 8 + 5)
+                    self.assertIn(f"rank {who} stopped", text)
+
+    def test_a_rank_that_stalls_is_named(self):
+        outcomes = ranks.start(3, dies, 1, "stalls", 5, timeout=3)
+        for rank in (0, 2):
+            self.assertEqual(outcomes[rank][0], "result", outcomes[rank][-1])
+            seconds, text = outcomes[rank][1]
+            self.assertLess(seconds, 3 + 5)
+            self.assertIn("rank 1 did not come to this call", text)
+
+    def test_layers_and_ddp_take_distributed_masks(self):
+        self.assertEqual(ranks.run(4, every_training), [True] * 4)
+
+
+class Alone(unittest.TestCase):
+    def test_one_process_needs_no_group(self):
+        graph = tm.Graph.grid(4, 5)
+        layout = d.Layout(d.partition(graph, 1))
+        q = torch.randn(20, 4)
+        got, want = tm.attention(q, q, q, d.neighbours_mask(d.shard(graph, layout))), tm.attention(q, q, q, tm.neighbours_mask(graph))
+        self.assertTrue(torch.equal(got, want))
+        self.assertEqual((layout.group.size, layout.group.bytes_sent), (1, 0))
+
+    def test_what_a_distributed_mask_cannot_do_is_said(self):
+        graph = tm.Graph.grid(4, 5)
+        mask = d.neighbours_mask(d.shard(graph, d.Layout(d.partition(graph, 1))))
+        q = torch.randn(20, 4)
+        for pattern, function in (
+            ("route must be automatic or sparse", lambda: tm.attention(q, q, q, mask, route="dense")),
+            ("mode must be multiplicative", lambda: tm.softmax_attention(q, q, q, mask, mode="additive")),
+            ("nothing to plan or explain", lambda: tm.explain(q, q, q, mask)),
+            (r"q must be \[..., 20, C\]", lambda: tm.attention(q[:5], q, q, mask)),
+            ("O\\(N²\\)", lambda: tm.softmax_attention(q, q, q, d.none_mask(mask.layout))),
+        ):
+            with self.subTest(pattern), self.assertRaisesRegex((ValueError, TypeError), pattern):
+                function()
+
+
+if __name__ == "__main__":
+    unittest.main()
