@@ -1,6 +1,7 @@
 # The front door: each target installs what it needs, so that it runs on a fresh Debian 12. `make` alone prints this help.
 #
 #   make demo            train five kinds of attention on Fashion-MNIST (4 minutes), compare them: build/demo/report.html
+#   make demo-graphs     train four models to find a motif in graphs (3 minutes): build/demo-graphs/report.html
 #   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
 #   make test            build what is tested and run the tests; LABEL=fast for the quick ones
 #   make torture         random cases against a dense reference for SECONDS=60, SEED=1, DEVICE=cpu or cuda
@@ -35,7 +36,7 @@ export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
 SEED ?= 1
 DEVICE ?= cpu
 
-.PHONY: help setup build test test-python torture fuzz tsan wheel demo demo-routes bench format format-check alone tidy clean
+.PHONY: help setup build test test-python torture fuzz tsan wheel demo demo-graphs demo-routes bench format format-check alone tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -65,6 +66,10 @@ demo: setup
 	@$(if $(DATA),true,scripts/packages.sh data || true)
 	@scripts/build.sh topomask_tool
 	@TOOL=$(BUILD_DIR)/bin/topomask scripts/demo.sh
+
+demo-graphs: setup
+	@scripts/build.sh topomask_tool
+	@TOOL=$(BUILD_DIR)/bin/topomask scripts/demo_graphs.sh
 
 demo-routes: setup
 	@scripts/build.sh routes

@@ -22,7 +22,7 @@ PARTS = {
     "Masks as functions": ("functional",),
     "Theory": ("theory",),
 }
-MODULES = ("nn", "pyg", "hf", "timm")
+MODULES = ("nn", "dist", "pyg", "hf", "timm")
 
 
 def signature(value):
@@ -112,7 +112,8 @@ def page():
     for module in MODULES:
         lines += [f"## topomask.{module}", "", text(getattr(tm, module)), ""]
         for name, value in vars(getattr(tm, module)).items():
-            own = getattr(value, "__module__", "") in (f"topomask.{module}", "topomask.gps" if module == "pyg" else "")
+            place = getattr(value, "__module__", "")
+            own = place in (f"topomask.{module}", "topomask.gps" if module == "pyg" else "") or place.startswith("topomask.dist.")
             if own and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
                 lines += entry(f"{module}.{name}", value)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"

@@ -4,6 +4,7 @@
 #include "topomask/attention.h"
 #include "topomask/coefficients.h"
 #include "topomask/diffusion.h"
+#include "topomask/dist.h"
 #include "topomask/encodings.h"
 #include "topomask/feature_map.h"
 #include "topomask/forest.h"
