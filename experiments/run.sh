@@ -4,7 +4,8 @@
 #
 #   experiments/run.sh CONFIG OUT "VARIANTS" "SEEDS" [KEY=VALUE...]
 #
-# A variant is NAME, or NAME=VARIANT[,KEY=VALUE...] with settings of its own: "linear n10=grf,model.walkers=10".
+# A variant is NAME, or NAME=VARIANT[,KEY=VALUE...] with settings of its own: "linear n10=grf,model.walkers=10". It is the
+# model.variant of images, and the model.kind of graphs.
 #
 #   JOBS=2               runs at once
 #   SECONDS_LEFT=540     stop starting and wind up after so long (0: never), counted from BEGUN (now)
@@ -15,6 +16,8 @@ config=$1 out=$2 variants=$3 seeds=$4
 shift 4
 tool=${TOPOMASK:-build/release/bin/topomask}
 limit=${SECONDS_LEFT:-0}
+kind=model.variant
+grep -q '"task": *"graphs"' "$config" && kind=model.kind
 mkdir -p "$out"
 
 one() {
@@ -33,7 +36,7 @@ one() {
   [ -n "${RATES:-}" ] && rate=$(awk -v name="$name" '$1 == name { print $2 }' "$RATES")
   [ -n "$rate" ] && settings+=(--set "train.learning_rate=$rate")
   "$tool" train "$config" --out "$folder" --quiet --stop-after $left "${settings[@]}" \
-    --set "model.variant=$variant" --set "train.seed=$seed" --set "name=$name" > "$folder.log" 2>&1 ||
+    --set "$kind=$variant" --set "train.seed=$seed" --set "name=$name" > "$folder.log" 2>&1 ||
     echo "$name-$seed failed: $(tail -1 "$folder.log")" >&2
 }
 

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -102,6 +103,13 @@ uint64_t draw_of(const RunConfig& config) {
   return mixed;
 }
 
+/// By seed, then by fold and the other draws.
+std::array<uint64_t, 5> order_of(const RunConfig& config) {
+  const GraphDataOptions& data = config.graph_data;
+  return {config.train.seed, static_cast<uint64_t>(data.fold), static_cast<uint64_t>(data.inner_split), data.split_seed,
+          data.seed};
+}
+
 /// Whether two runs saw the same folds, splits and generated graphs.
 bool same_draw(const RunConfig& a, const RunConfig& b) {
   const GraphDataOptions &x = a.graph_data, &y = b.graph_data;
@@ -181,7 +189,7 @@ RunCollection read_runs(const std::vector<std::string>& folders) {
   }
   for (auto& [key, group] : groups) {
     std::sort(group.runs.begin(), group.runs.end(),
-              [](const RunRecord& a, const RunRecord& b) { return draw_of(a.config) < draw_of(b.config); });
+              [](const RunRecord& a, const RunRecord& b) { return order_of(a.config) < order_of(b.config); });
     result.groups.push_back(std::move(group));
   }
   name_groups(result.groups);

@@ -43,6 +43,14 @@ TEST(Graphs, ARunIsTrainedEvaluatedPredictedAndReported) {
   EXPECT_EQ(finished.status, 2);
   EXPECT_TRUE(has(finished.err, "whole numbers from 0, got 'boot.png'")) << finished.err;
 
+  for (const char* seed : {"1", "2"}) {
+    finished = tool("train --out " + gcn + seed + " --set task=graphs --model.kind gcn --train.seed " + seed +
+                    kSmall.substr(kSmall.find(" --data")));
+    ASSERT_EQ(finished.status, 0) << finished.err;
+  }
+  finished = tool("report " + gcn + "2 " + gcn + " " + gcn + "1 --no-pictures --out " + folder / "seeds.html");
+  EXPECT_TRUE(has(finished.out, "0, 1, 2")) << finished.out;
+
   const std::string page = folder / "report.html";
   finished = tool("report " + gkat + " " + gcn + " --out " + page);
   ASSERT_EQ(finished.status, 0) << finished.err;
