@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "topomask/tasks/task.h"
-#include "topomask/train/optimiser.h"
+#include "topomask/train/weight_copies.h"
 
 namespace topomask {
 
@@ -19,16 +19,15 @@ class BestWeights {
   /// The model's weights as they are, and how well they did: kept where accuracy is higher, or equal at a lower loss.
   void offer(const Evaluation& evaluation);
   int64_t evaluations_since() const { return since_; }  ///< the best one
-  void exchange();  ///< the model gets the best weights and its own are kept here; again: back
+  void exchange() { best_.exchange(); }  ///< the model gets the best weights and its own are kept here; again: back
 
-  NamedTensors state() const;  ///< empty where nothing is kept
-  at::Tensor score() const;    ///< double [3]: accuracy, loss, evaluations since; undefined where nothing is kept
+  NamedTensors state() const { return best_.state(); }  ///< empty where nothing is kept
+  at::Tensor score() const;  ///< double [3]: accuracy, loss, evaluations since; undefined where nothing is kept
   void restore(const NamedTensors& state, const at::Tensor& score);
 
  private:
   bool enabled_;
-  std::vector<std::string> names_;
-  std::vector<at::Tensor> tensors_, best_;  // no `best_` before the first offer
+  WeightCopies best_;  // without copies before the first offer
   double accuracy_ = -1, loss_ = 0;
   int64_t since_ = 0;
 };

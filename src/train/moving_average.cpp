@@ -8,9 +8,9 @@ MovingAverage::MovingAverage(const torch::nn::Module& model, double decay) : dec
   TORCH_CHECK(decay >= 0 && decay < 1, "train: ema_decay must be in [0, 1), got ", decay);
   if (!enabled()) return;
   for (const auto& item : model.named_parameters()) {
-    names_.push_back(item.key());
-    parameters_.push_back(item.value());
-    averages_.push_back(item.value().detach().clone());
+    averages_.names.push_back(item.key());
+    averages_.own.push_back(item.value());
+    averages_.copies.push_back(item.value().detach().clone());
   }
 }
 
@@ -19,32 +19,11 @@ void MovingAverage::update(int64_t step) {
   if (!enabled()) return;
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(step);
-  at::_foreach_lerp_(averages_, parameters_, 1 - std::min(decay_, (1 + t) / (10 + t)));
-}
-
-void MovingAverage::exchange() {
-  const at::NoGradGuard no_grad;
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    const at::Tensor own = parameters_[p].clone();
-    parameters_[p].copy_(averages_[p]);  // in place: masks made of the parameter follow
-    averages_[p].copy_(own);
-  }
-}
-
-NamedTensors MovingAverage::state() const {
-  NamedTensors state;
-  for (size_t p = 0; p < names_.size(); ++p) state[names_[p]] = averages_[p];
-  return state;
+  at::_foreach_lerp_(averages_.copies, averages_.own, 1 - std::min(decay_, (1 + t) / (10 + t)));
 }
 
 void MovingAverage::restore(const NamedTensors& state) {
-  for (size_t p = 0; p < names_.size(); ++p) {
-    const auto found = state.find(names_[p]);
-    TORCH_CHECK(found != state.end() && found->second.sizes() == averages_[p].sizes(),
-                "MovingAverage::restore: state must have ", names_[p], " of shape ", averages_[p].sizes(), ", got ",
-                found == state.end() ? "none" : c10::str(found->second.sizes()));
-    averages_[p].copy_(found->second);
-  }
+  averages_.restore("MovingAverage", state);
 }
 
 }  // namespace topomask

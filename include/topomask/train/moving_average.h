@@ -2,10 +2,8 @@
 
 #include <torch/nn/module.h>
 
-#include <vector>
-
 #include "topomask/export.h"
-#include "topomask/train/optimiser.h"
+#include "topomask/train/weight_copies.h"
 
 namespace TOPOMASK_API topomask {
 
@@ -16,16 +14,15 @@ class MovingAverage {
   MovingAverage(const torch::nn::Module& model, double decay);
 
   bool enabled() const { return decay_ > 0; }
-  void update(int64_t step);  ///< after step t = 0, 1, …
-  void exchange();            ///< the model gets the average and its own parameters are kept here; again: back
+  void update(int64_t step);                 ///< after step t = 0, 1, …
+  void exchange() { averages_.exchange(); }  ///< the model gets the average and its own parameters are kept here
 
-  NamedTensors state() const;  ///< empty where disabled
+  NamedTensors state() const { return averages_.state(); }  ///< empty where disabled
   void restore(const NamedTensors& state);
 
  private:
   double decay_;
-  std::vector<std::string> names_;
-  std::vector<at::Tensor> parameters_, averages_;
+  WeightCopies averages_;
 };
 
 }  // namespace topomask
