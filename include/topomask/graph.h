@@ -62,7 +62,8 @@ class Graph {
                           const at::Tensor& weights = {}, const EdgeListOptions& options = {});
   /// offsets int64 [N+1], columns int32 [E] ascending in each row, weights float32/float64 [E], or undefined for 1.
   /// Undirected: pattern and weights must be symmetric, which is checked in O(N + E). Contiguous arrays are shared with
-  /// the caller, not copied: what is written into them later is not checked.
+  /// the caller, not copied: what is written into them later is not checked. Arrays on a GPU, all on the same one, give
+  /// a graph there; they are copied to the CPU once to be checked.
   static Graph from_csr(const at::Tensor& offsets, const at::Tensor& columns, const at::Tensor& weights,
                         bool directed = false);
   /// The adjacency over a square pattern that exists already; weights and symmetry as in from_csr.

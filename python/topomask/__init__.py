@@ -22,16 +22,18 @@ from ._ops import _ops as ops
 
 if TYPE_CHECKING:
     from . import dist as dist
+    from . import episodes as episodes
     from . import hf as hf
     from . import nn as nn
     from . import plotting as plotting
     from . import pyg as pyg
     from . import timm as timm
+    from . import train as train
 
 library_path = _library.library_path
 __version__ = _library.build_of(_library.library_path()).get("version", "0.1.0")
 
-_LAZY = ("dist", "nn", "pyg", "hf", "timm", "plotting")
+_LAZY = ("dist", "episodes", "nn", "pyg", "hf", "timm", "plotting", "train")
 
 
 def __getattr__(name: str) -> Any:

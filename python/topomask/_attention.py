@@ -47,7 +47,7 @@ def attention(
     float32, bfloat16 with float32 accumulation, on a GPU also float16. Returns [..., N, D].
 
     features: φ, by name ("relu", "elu", "exp", "squared_relu", "identity"), a FeatureMap, a function, or None where q and k are
-    features already. route: "automatic", "dense", "sparse", "features" or "operator"; the planner chooses unless one is named.
+    features already. route: "automatic", "dense", "sparse", "features", "operator" or "fused"; the planner chooses unless one is named.
     eps: the denominator is kept at least this far from zero, with its sign. memory_budget: bytes beyond inputs and output.
 
     Differentiable once, in q, k, v and the mask's parameters. `explain` has the cost of every route.
@@ -77,7 +77,7 @@ def softmax_attention(
 ) -> Tensor:
     """Softmax attention modulated by a mask. Returns [..., N, D].
 
-    mode "multiplicative": weights M_ij·exp(s_ij), normalised, absent pairs excluded; sparse or dense route. mode "additive":
+    mode "multiplicative": weights M_ij·exp(s_ij), normalised, absent pairs excluded; sparse, fused or dense route. mode "additive":
     softmax(S + M), an absent entry being 0, so that every pair attends: O(N²) by name. S = scale·QKᵀ, 1/√d_k where left out.
     """
     _check_mask("softmax_attention", mask)

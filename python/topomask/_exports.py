@@ -55,6 +55,7 @@ from .functional import (
     weighted_neighbours_mask,
     with_global_tokens,
 )
+from .clouds import NeighbourWalks, cloud_graph, cloud_neighbours, neighbour_attention, symmetric_cloud_graph
 from .graph import (
     Components,
     Graph,
@@ -200,6 +201,7 @@ __all__ = [
     "LowRankDiffusionMask",
     "Mask",
     "MaskError",
+    "NeighbourWalks",
     "NeighboursMask",
     "NodeFrequencyMask",
     "NodeKernelMask",
@@ -236,6 +238,8 @@ __all__ = [
     "causal_mask",
     "centrality_mask",
     "chebyshev_degree",
+    "cloud_graph",
+    "cloud_neighbours",
     "concentration_bound",
     "connected_components",
     "convolve",
@@ -263,6 +267,7 @@ __all__ = [
     "matmul",
     "matmul_transposed",
     "minimum_spanning_forest",
+    "neighbour_attention",
     "neighbours_mask",
     "node_frequency_mask",
     "node_kernel_mask",
@@ -296,6 +301,7 @@ __all__ = [
     "stitched_grf_mask",
     "stochastic_positional_mask",
     "suggest",
+    "symmetric_cloud_graph",
     "telescoping_walk_constant",
     "toeplitz_distance_mask",
     "toeplitz_mask",

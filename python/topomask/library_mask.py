@@ -23,6 +23,8 @@ class LibraryMask(Mask):
     gradients flow to them. Mask values are float32 or float64: `.half()` and `.bfloat16()` leave their precision alone.
     """
 
+    _made_on_cpu = False  # the C++ function that makes the mask takes tensors on the CPU only
+
     def __init__(self, family: str, arguments: dict[str, Any], *, kind: str = "Mask") -> None:
         nn.Module.__init__(self)
         self._family = family
@@ -157,7 +159,29 @@ class LibraryMask(Mask):
         return kept[1]
 
     def _make(self) -> Any:
+        tensors = [getattr(self, name) for name in self._tensor_names()]
+        if self._made_on_cpu and any(tensor.device.type != "cpu" for tensor in tensors):
+            return self._made_and_moved(tensors[0].device)
         return _ops.static(self._kind, self._family, *self._arguments())
+
+    def _made_and_moved(self, device: torch.device) -> Any:
+        """The C++ mask made of copies on the CPU, moved, and given this module's own parameters in place of its copies."""
+        own = {name: self._tensor(name) for name in self._tensor_names()}
+        copies = {name: tensor.detach().cpu().requires_grad_(tensor.requires_grad) for name, tensor in own.items()}
+
+        def given(recipe: Any) -> Any:
+            if isinstance(recipe, list):
+                return [given(item) for item in recipe]
+            if not isinstance(recipe, _Recipe) or recipe.kind == "module":
+                return self._give(recipe)
+            if recipe.kind == "tensor":
+                return copies[recipe.name]
+            return _filled(recipe.cls, recipe.fields, {name: copies[f"{recipe.name}_{name}"] for name in recipe.tensors})
+
+        made = _ops.static(self._kind, self._family, *(_bound(given(recipe)) for recipe in self._given.values()))
+        original = {id(copies[name]): own[name] for name in own}
+        parameters = [original[id(parameter)] for parameter in _ops.method(made, "parameters")]
+        return _ops.method(made, "moved", device, parameters)
 
     @property
     def name(self) -> str:
@@ -227,7 +251,8 @@ class LibraryMask(Mask):
         return None
 
     def _numbered(self, inputs: tuple[Tensor, ...], how: _traced.How) -> Tensor:
-        if torch.compiler.is_exporting():  # the number is known to this process alone
+        # The number is known to this process alone. torch.compile of torch 2.11 takes is_exporting() for True; the flag is right.
+        if torch.compiler._is_exporting_flag:
             raise RuntimeError(
                 f"topomask: {type(self).__name__} cannot be exported; none, sparse, neighbours, power series and graph random "
                 "features can"

@@ -63,6 +63,8 @@ class TreeMask(LibraryMask):
     """tree_mask: M_ij = f(dist(i, j)) in a forest. f: a DistanceFunction, whose tensors become parameters; by default a learnable
     exponential exp(a·x) with a = −1 at first."""
 
+    _made_on_cpu = True
+
     def __init__(self, forest: Forest | Graph, f: DistanceFunction | None = None, *, heads: int | None = None) -> None:
         if isinstance(forest, Graph):
             forest = Forest.from_graph(forest)
@@ -164,6 +166,8 @@ class FreeFeaturesMask(LibraryMask):
 
 class ShortestPathMask(LibraryMask):
     """shortest_path_mask: `bias` [K + 1] or [heads, K + 1] is learnable, 0 at first. For softmax_attention, mode "additive"."""
+
+    _made_on_cpu = True
 
     def __init__(
         self,

@@ -156,8 +156,37 @@ at::Tensor ordered_mul(const at::Tensor& a, const at::Tensor& b) {
   return OrderedMul::apply(a, b);
 }
 
+at::Tensor matmul_in_blocks(const at::Tensor& a, const at::Tensor& b, int64_t block) {
+  const int64_t inner = a.size(-1), whole = inner / block * block;
+  if (whole == 0) return at::matmul(a, b);
+  const at::Tensor left = a.narrow(-1, 0, whole).unflatten(-1, {whole / block, block}).movedim(-2, -3);
+  const at::Tensor right = b.narrow(-2, 0, whole).unflatten(-2, {whole / block, block});
+  const bool narrow = a.scalar_type() == at::kBFloat16 || a.scalar_type() == at::kHalf;
+  at::Tensor sum = at::sum(at::matmul(left, right), -3, /*keepdim=*/false, narrow ? at::kFloat : a.scalar_type());
+  if (whole < inner) sum = sum + at::matmul(a.narrow(-1, whole, inner - whole), b.narrow(-2, whole, inner - whole));
+  return sum.to(a.scalar_type());
+}
+
+namespace {
+
+/// On a GPU a product is shared out by tiles of its result. A small result of a long sum would keep a few of its
+/// multiprocessors busy, so that the sum is cut into as many parts as make some hundred tiles.
+at::Tensor product_on_gpu(const at::Tensor& a, const at::Tensor& b) {
+  constexpr int64_t kTile = 128, kTiles = 256, kLeast = 256;
+  const int64_t inner = a.size(-1), n = a.size(-2), m = b.size(-1);
+  const int64_t slices =
+      std::max(a.numel() / std::max<int64_t>(n * inner, 1), b.numel() / std::max<int64_t>(inner * m, 1));
+  const int64_t tiles = std::max<int64_t>(slices * count_of(n, kTile) * count_of(m, kTile), 1);
+  if (inner < 8 * kLeast || tiles * 2 > kTiles) return at::matmul(a, b);
+  // A multiple of 64 terms: rows of every part stay aligned.
+  const int64_t block = std::max(kLeast, count_of(count_of(inner * tiles, kTiles), 64) * 64);
+  return matmul_in_blocks(a, b, block);
+}
+
+}  // namespace
+
 at::Tensor ordered_matmul(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.is_cpu()) return at::matmul(a, b);
+  if (!a.is_cpu()) return product_on_gpu(a, b);
   const bool recorded = at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
   return recorded ? OrderedMatmul::apply(a, b) : plain_product(a, b);
 }

@@ -10,7 +10,7 @@ namespace TOPOMASK_INTERNAL_API topomask {
 // attention on plain tensors. at::sum and the matrix products behind at::matmul share out a sum by the number of
 // threads that they have, and the order of additions changes with it. Here a sum is cut into blocks by its length
 // alone; blocks are summed in parallel, each by one thread, and their results are added in the order of the blocks. On
-// a GPU, where there is no such dependence, these are torch's own.
+// a GPU, where there is no such dependence, these are torch's own; a long sum with a small result is cut there too.
 
 /// Σ_{b,n,c} a·b for each head of a, b [B, H, N, C]: [H], of their dtype, summed in float64.
 at::Tensor head_dots(const at::Tensor& a, const at::Tensor& b);
@@ -30,6 +30,9 @@ at::Tensor outer_sums(const at::Tensor& a, const at::Tensor& b);
 /// at::matmul for a, b with at least two dimensions, whose leading ones broadcast. Rows of the result are shared out in
 /// blocks; where the result is small beside the inner dimension, that is cut into blocks too. Differentiable.
 at::Tensor ordered_matmul(const at::Tensor& a, const at::Tensor& b);
+
+/// The same by torch's products of `block` terms at a time, all in one batch, summed in float32 at least.
+at::Tensor matmul_in_blocks(const at::Tensor& a, const at::Tensor& b, int64_t block);
 
 /// a·b for b that broadcasts to a. Differentiable.
 at::Tensor ordered_mul(const at::Tensor& a, const at::Tensor& b);

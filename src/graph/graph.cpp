@@ -58,11 +58,22 @@ at::Tensor checked_adjacency(const char* op, const SparsePattern& pattern, const
 
 Graph Graph::from_csr(const at::Tensor& offsets, const at::Tensor& columns, const at::Tensor& weights, bool directed) {
   TORCH_CHECK(offsets.defined() && offsets.scalar_type() == at::kLong && offsets.dim() == 1 && offsets.size(0) >= 1 &&
-                  offsets.device().is_cpu(),
-              "from_csr: offsets must be int64 [N + 1] on cpu, got ", describe(offsets));
-  TORCH_CHECK(columns.defined() && columns.scalar_type() == at::kInt && columns.dim() == 1 && columns.device().is_cpu(),
-              "from_csr: columns must be int32 [E] on cpu, got ", describe(columns));
+                  (offsets.is_cpu() || offsets.is_cuda()),
+              "from_csr: offsets must be int64 [N + 1] on cpu or cuda, got ", describe(offsets));
+  const at::Device device = offsets.device();
+  TORCH_CHECK(
+      columns.defined() && columns.scalar_type() == at::kInt && columns.dim() == 1 && columns.device() == device,
+      "from_csr: columns must be int32 [E] on ", device, ", where offsets are, got ", describe(columns));
   const int64_t nodes = offsets.size(0) - 1;
+  if (!device.is_cpu()) {
+    TORCH_CHECK(!weights.defined() || weights.device() == device, "from_csr: weights must be on ", device,
+                ", where offsets are, got ", describe(weights));
+    const at::Tensor ones = at::ones({columns.size(0)}, columns.options().dtype(at::kFloat));
+    const at::Tensor& given = weights.defined() ? weights : ones;
+    from_csr(offsets.cpu(), columns.cpu(), given.detach().cpu(), directed);  // checks
+    return Graph(std::make_shared<const SparsePattern>(nodes, nodes, offsets.contiguous(), columns.contiguous()),
+                 given.contiguous(), directed);
+  }
   auto pattern = std::make_shared<const SparsePattern>(nodes, nodes, offsets.contiguous(), columns.contiguous());
   at::Tensor checked = checked_adjacency("from_csr", *pattern, weights, directed);
   return Graph(std::move(pattern), std::move(checked), directed);
@@ -70,7 +81,12 @@ Graph Graph::from_csr(const at::Tensor& offsets, const at::Tensor& columns, cons
 
 Graph Graph::from_pattern(PatternPtr pattern, at::Tensor weights, bool directed) {
   TORCH_CHECK(pattern, "from_pattern: pattern must not be null");
-  check_on_cpu("from_pattern", "pattern", pattern->device());
+  if (const at::Device device = pattern->device(); !device.is_cpu()) {
+    TORCH_CHECK(weights.defined() && weights.device() == device, "from_pattern: weights must be on ", device,
+                ", where the pattern is, got ", describe(weights));
+    from_pattern(pattern->to(at::kCPU), weights.detach().cpu(), directed);  // checks
+    return Graph(std::move(pattern), weights.contiguous(), directed);
+  }
   TORCH_CHECK(pattern->rows() == pattern->cols(), "from_pattern: pattern must be square, got ", pattern->rows(),
               " rows and ", pattern->cols(), " columns");
   at::Tensor checked = checked_adjacency("from_pattern", *pattern, weights, directed);

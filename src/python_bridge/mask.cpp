@@ -233,6 +233,13 @@ void bind_mask(torch::Library& m) {
       .def("size", [](const MaskRef& self) { return self->value->size(); })
       .def("heads", [](const MaskRef& self) { return self->value->heads(); })
       .def("parameters", [](const MaskRef& self) { return self->value->parameters(); })
+      .def("moved",
+           [](const MaskRef& self, at::Device device, const std::vector<at::Tensor>& parameters) {
+             const MaskPtr there = self->value->to(device);
+             const MaskPtr rebuilt = parameters.empty() ? there : there->rebuild(parameters);
+             TORCH_CHECK(rebuilt, self->value->name(), ": the mask cannot take its parameters from ", device);
+             return hold(rebuilt);
+           })
       .def("number", [](const MaskRef& self) { return mask_number(self->value); })
       .def("chebyshev_degree", [](const MaskRef& self) { return chebyshev_degree(*self->value); })
       .def("matmul",

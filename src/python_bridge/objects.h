@@ -81,6 +81,7 @@ void bind_walks(torch::Library& m);
 void bind_forest(torch::Library& m);
 void bind_mask(torch::Library& m);
 void bind_functions(torch::Library& m);
+void bind_clouds(torch::Library& m);
 void bind_dist(torch::Library& m);
 
 }  // namespace topomask::python

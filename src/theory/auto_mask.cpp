@@ -59,10 +59,13 @@ std::string name_for(const Suggestion& s) {
 }  // namespace
 
 MaskPtr auto_mask(const Graph& graph, const at::Tensor& alpha, double tolerance, const SuggestOptions& options) {
-  check_suggest_arguments("auto_mask", "alpha", graph, alpha, tolerance, options);
+  // What suits is found on the CPU; the mask is made where the graph is.
+  const Graph here = graph.to(at::kCPU);
+  const at::Tensor values = alpha.defined() ? alpha.detach().cpu() : alpha;
+  check_suggest_arguments("auto_mask", "alpha", here, values, tolerance, options);
   const Suggestion suggestion = [&] {
     const at::NoGradGuard no_grad;
-    return suggest_for(SuggestTarget(graph, alpha, /*f=*/{}, options), tolerance);
+    return suggest_for(SuggestTarget(here, values, /*f=*/{}, options), tolerance);
   }();
   // A view of alpha, so that the mask follows it and its gradient arrives there.
   const MaskPtr mask = suggestion.use_exact ? power_series_mask(graph, alpha.narrow(0, 0, suggestion.terms))

@@ -57,6 +57,20 @@ TEST(OrderedMatmul, IsTheProductWithItsGradients) {
   }
 }
 
+TEST(OrderedMatmul, InBlocksIsTheProductToo) {
+  for (const int64_t block : {1, 7, 16, 50, 64}) {
+    const at::Tensor a = normal({2, 3, 5, 50}, 1).requires_grad_(), b = normal({3, 50, 4}, 2).requires_grad_();
+    const at::Tensor expected = at::matmul(a, b), product = matmul_in_blocks(a, b, block),
+                     g = normal(expected.sizes(), 3);
+    EXPECT_TRUE(close(product, expected, 1e-13)) << block;
+    const auto wanted = torch::autograd::grad({expected}, {a, b}, {g}),
+               got = torch::autograd::grad({product}, {a, b}, {g});
+    EXPECT_TRUE(close(got[0], wanted[0], 1e-13) && close(got[1], wanted[1], 1e-13)) << block;
+  }
+  const at::Tensor ones = at::ones({1, 3000}, at::kBFloat16);
+  EXPECT_EQ(matmul_in_blocks(ones, ones.mT(), 10).item<float>(), 3008) << "parts are added in float32";
+}
+
 TEST(OrderedMatmul, CanBeDifferentiatedTwice) {
   const at::Tensor a = normal({3, 4}, 1).requires_grad_(), b = normal({2, 4, 5}, 2).requires_grad_();
   const auto curvature = [&](const at::Tensor& product) {

@@ -56,11 +56,11 @@ TEST(Graph, FromCsrRefusesAsymmetricWeights) {
 
 TEST(Graph, FromCsrChecksItsTensors) {
   EXPECT_MESSAGE(Graph::from_csr({}, at::tensor({1}), {}),
-                 "from_csr: offsets must be int64 [N + 1] on cpu, got undefined");
+                 "from_csr: offsets must be int64 [N + 1] on cpu or cuda, got undefined");
   EXPECT_MESSAGE(Graph::from_csr(at::empty({0}, at::kLong), at::tensor({1}), {}),
-                 "from_csr: offsets must be int64 [N + 1] on cpu, got Long[0] on cpu");
+                 "from_csr: offsets must be int64 [N + 1] on cpu or cuda, got Long[0] on cpu");
   EXPECT_MESSAGE(Graph::from_csr(ids({0, 0}), ids({}), {}),
-                 "from_csr: columns must be int32 [E] on cpu, got Long[0] on cpu");
+                 "from_csr: columns must be int32 [E] on cpu, where offsets are, got Long[0] on cpu");
   EXPECT_MESSAGE(Graph::from_csr(ids({0, 1, 2}), at::tensor({1, 0}), at::tensor({1.f})),
                  "from_csr: weights must be float32 or float64 [2] on cpu, got Float[1] on cpu");
   EXPECT_MESSAGE(Graph::from_csr(ids({0, 1, 2}), at::tensor({1, 0}), at::tensor({1.f, INFINITY})),

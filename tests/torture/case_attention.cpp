@@ -226,6 +226,11 @@ bool judged_empty(Judge& judge, const at::Tensor& out, const at::Tensor& v) {
   return out.numel() == 0;
 }
 
+/// Whether the fused route has kernels for any width of the case.
+bool offers_fused(const Setting& setting) {
+  return setting.device.is_cpu() && setting.dtype != at::kHalf && setting.mask->tiles().has_value();
+}
+
 }  // namespace
 
 std::string run_attention(Setting& setting, Judge& judge, std::string& what) {
@@ -234,6 +239,7 @@ std::string run_attention(Setting& setting, Judge& judge, std::string& what) {
   std::vector<Route> routes{Route::automatic, Route::dense, Route::operator_, Route::automatic};
   if (counts.sparse_entries) routes.insert(routes.end(), {Route::sparse, Route::sparse});
   if (counts.factor_entries) routes.insert(routes.end(), {Route::features, Route::features});
+  if (offers_fused(setting)) routes.insert(routes.end(), {Route::fused, Route::fused});
   AttentionOptions options;
   options.route = routes[draw.below("route", std::ssize(routes))];
   const std::string operation = std::string("attention, route ") + to_string(options.route);
@@ -298,6 +304,7 @@ std::string run_softmax(Setting& setting, Judge& judge, std::string& what, bool 
   Draw& draw = setting.draw;
   std::vector<Route> routes{Route::automatic, Route::dense};
   if (!additive && setting.mask->counts().sparse_entries) routes.insert(routes.end(), {Route::sparse, Route::sparse});
+  if (offers_fused(setting)) routes.insert(routes.end(), {Route::fused, Route::fused});
   SoftmaxOptions options;
   options.mask = additive ? SoftmaxMask::additive : SoftmaxMask::multiplicative;
   options.route = routes[draw.below("route", std::ssize(routes))];

@@ -1,15 +1,16 @@
-#include "ops/factored_product/op.h"
+#include "ops/deprecated/op.h"
 
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "ops/factored_product/op.h"
 #include "ops/sparse_attention/op.h"
 #include "ops/spmm/op.h"
 
 // The operators as they were until 0.1, with the five tensors of a pattern as arguments of their own: overloads of the
 // same names, `separate`, that go with the next release. They make a list of the tensors and call the operator.
 
-namespace topomask::ops {
+namespace topomask::ops::deprecated {
 
 namespace {
 
@@ -78,23 +79,29 @@ Two factored_product_separate(const Tensor& q, const Tensor& k, const Tensor& v,
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(topomask, m) {
-  m.def(
+void define_spmm(torch::Library& library) {
+  library.def(
       "spmm.separate(Tensor values, Tensor x, Tensor offsets, Tensor columns, Tensor t_offsets, Tensor t_columns, "
       "Tensor t_index) -> Tensor");
-  m.def(
+  library.def(
       "spmm_transposed.separate(Tensor values, Tensor x, Tensor offsets, Tensor columns, Tensor t_offsets, "
       "Tensor t_columns, Tensor t_index) -> Tensor");
-  m.def("sddmm.separate(Tensor a, Tensor b, Tensor offsets, Tensor columns, SymInt value_heads) -> Tensor");
-  m.def(
+  library.def("sddmm.separate(Tensor a, Tensor b, Tensor offsets, Tensor columns, SymInt value_heads) -> Tensor");
+}
+
+void define_sparse_attention(torch::Library& library) {
+  library.def(
       "sparse_attention.separate(Tensor q, Tensor k, Tensor v, Tensor values, Tensor offsets, Tensor columns, "
       "Tensor t_offsets, Tensor t_columns, Tensor t_index, float eps, Tensor? tiles=None, Tensor? t_tiles=None) "
       "-> (Tensor out, Tensor denominator)");
-  m.def(
+  library.def(
       "sparse_softmax_attention.separate(Tensor q, Tensor k, Tensor v, Tensor values, Tensor offsets, Tensor columns, "
       "Tensor t_offsets, Tensor t_columns, Tensor t_index, float scale, float eps, Tensor? tiles=None, "
       "Tensor? t_tiles=None) -> (Tensor out, Tensor row_max, Tensor denominator)");
-  m.def(
+}
+
+void define_factored_product(torch::Library& library) {
+  library.def(
       "factored_product.separate(Tensor q, Tensor k, Tensor v, Tensor left_values, Tensor left_offsets, "
       "Tensor left_columns, Tensor left_t_offsets, Tensor left_t_columns, Tensor left_t_index, Tensor right_values, "
       "Tensor right_offsets, Tensor right_columns, Tensor right_t_offsets, Tensor right_t_columns, "
@@ -110,4 +117,4 @@ TORCH_LIBRARY_IMPL(topomask, CompositeImplicitAutograd, m) {
   m.impl("factored_product.separate", factored_product_separate);
 }
 
-}  // namespace topomask::ops
+}  // namespace topomask::ops::deprecated

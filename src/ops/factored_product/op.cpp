@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "ops/call.h"
+#include "ops/deprecated/op.h"
 
 namespace topomask::ops::factored_product {
 
@@ -74,6 +75,7 @@ TORCH_LIBRARY_FRAGMENT(topomask, m) {
       "factored_product_backward(Tensor grad_numerator, Tensor grad_denominator, Tensor q, Tensor k, Tensor v, "
       "Tensor left_values, Tensor[] left, Tensor right_values, Tensor[] right, bool want_left, bool want_right) "
       "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_left_values, Tensor grad_right_values)");
+  deprecated::define_factored_product(m);
 }
 
 TORCH_LIBRARY_IMPL(topomask, Meta, m) {

@@ -8,6 +8,7 @@
 
 #include "core/checks.h"
 #include "ops/call.h"
+#include "ops/deprecated/op.h"
 #include "ops/sparse_attention/limits.h"
 
 namespace topomask::ops::sparse_attention {
@@ -132,6 +133,7 @@ TORCH_LIBRARY_FRAGMENT(topomask, m) {
       "sparse_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor values, Tensor[] pattern, "
       "Tensor[] results, bool softmax, float scale, float eps, bool want_values) "
       "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_values)");
+  deprecated::define_sparse_attention(m);
 }
 
 TORCH_LIBRARY_IMPL(topomask, CompositeImplicitAutograd, m) {

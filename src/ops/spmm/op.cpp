@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "ops/call.h"
+#include "ops/deprecated/op.h"
 
 namespace topomask::ops::spmm {
 
@@ -70,6 +71,7 @@ TORCH_LIBRARY_FRAGMENT(topomask, m) {
   m.def("spmm(Tensor values, Tensor x, Tensor[] pattern) -> Tensor");
   m.def("spmm_transposed(Tensor values, Tensor x, Tensor[] pattern) -> Tensor");
   m.def("sddmm(Tensor a, Tensor b, Tensor[] pattern, SymInt value_heads) -> Tensor");
+  deprecated::define_spmm(m);
 }
 
 TORCH_LIBRARY_IMPL(topomask, Meta, m) {

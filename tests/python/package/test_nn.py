@@ -64,7 +64,7 @@ class Plans(Case):
         self.assertGreater(plan.seconds, 0)
         self.assertGreater(plan.bytes, 0)
         self.assertIn("chosen", str(plan))
-        self.assertEqual([e.route for e in plan.estimates], ["dense", "sparse", "features", "operator"])
+        self.assertEqual([e.route for e in plan.estimates], ["dense", "sparse", "features", "operator", "fused"])
         self.assertEqual(tm.plan_attention(mask, features=8, value_dim=8).route, "sparse")
         self.assertEqual(tm.plan_softmax(mask, additive=True).route, "dense")
         self.refuses(ValueError, "memory_budget must allow", tm.attention, q, q, q, mask, memory_budget=1)

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <torch/library.h>
+
+namespace topomask::ops::deprecated {
+
+/// Define the overloads `separate`. An operator calls its function after its own definition: Python tries the overloads
+/// of a name in the order of their definitions, and words the mismatch of each one before the right one with the
+/// contents of every argument, which waits for the device.
+void define_spmm(torch::Library& library);
+void define_sparse_attention(torch::Library& library);
+void define_factored_product(torch::Library& library);
+
+}  // namespace topomask::ops::deprecated
