@@ -5,17 +5,6 @@
 #include "command.h"
 
 namespace topomask::apps {
-namespace {
-
-void set(RunConfig& config, const std::string& key, const std::string& value) {
-  try {
-    override_config(config, key, value);
-  } catch (const c10::Error& error) {
-    throw UsageError(error.what_without_backtrace());
-  }
-}
-
-}  // namespace
 
 std::vector<std::string> with_settings(const std::vector<std::string>& arguments) {
   std::vector<std::string> rewritten;
@@ -39,10 +28,16 @@ void ConfigArguments::add_to(CLI::App& command) {
 }
 
 void ConfigArguments::apply_to(RunConfig& config) const {
+  std::vector<std::pair<std::string, std::string>> changes;
   for (const std::string& setting : settings_) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) throw UsageError("--set wants KEY=VALUE, got '" + setting + "'");
-    set(config, setting.substr(0, equals), setting.substr(equals + 1));
+    changes.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  try {
+    override_config(config, changes);
+  } catch (const c10::Error& error) {
+    throw UsageError(error.what_without_backtrace());
   }
 }
 

@@ -73,5 +73,7 @@ std::string to_json(const RunConfig& config);
 
 /// `model.width` = `192`; `model.preset` sets the sizes.
 void override_config(RunConfig& config, const std::string& key, const std::string& value);
+/// Several in their order; ranges that depend on each other are checked after the last.
+void override_config(RunConfig& config, const std::vector<std::pair<std::string, std::string>>& settings);
 
 }  // namespace topomask

@@ -60,12 +60,18 @@ std::string to_json(const RunConfig& config) {
 }
 
 void override_config(RunConfig& config, const std::string& key, const std::string& value) {
-  if (key == kPreset && config.task == "images") {
-    apply_preset(config, value);
-  } else {
-    set_option(option_fields(config), key, value);
-    config.check("");
+  override_config(config, {{key, value}});
+}
+
+void override_config(RunConfig& config, const std::vector<std::pair<std::string, std::string>>& settings) {
+  for (const auto& [key, value] : settings) {
+    if (key == kPreset && config.task == "images") {
+      apply_preset(config, value);
+    } else {
+      set_option(option_fields(config), key, value);
+    }
   }
+  config.check("");
 }
 
 }  // namespace topomask

@@ -27,6 +27,7 @@ void TrainOptions::check(const std::string& origin) const {
   check.not_negative("final_learning_rate", final_learning_rate);
   check.at_least("warmup_steps", warmup_steps, 0);
   check.at_least("constant_steps", constant_steps, 0);
+  check.one_of("schedule", schedule, {"cosine", "step"});
   check.not_negative("mask_learning_rate", mask_learning_rate);
   check.fraction("beta1", beta1);
   check.fraction("beta2", beta2);
@@ -44,12 +45,18 @@ void TrainOptions::check(const std::string& origin) const {
 }
 
 std::vector<std::string> task_names() {
-  return {"graphs", "images"};
+  return {"graphs", "images", "points", "video"};
 }
 
 void RunConfig::check(const std::string& origin) const {
   OptionChecks(origin).one_of("task", task, task_names());
-  if (task == "graphs") {
+  if (task == "points") {
+    episode_data.check(origin + "data.");
+    point_model.check(origin + "model.");
+  } else if (task == "video") {
+    video_data.check(origin + "data.");
+    video_model.check(origin + "model.");
+  } else if (task == "graphs") {
     graph_data.check(origin + "data.");
     graph_model.check(origin + "model.");
   } else {
@@ -61,6 +68,8 @@ void RunConfig::check(const std::string& origin) const {
 
 std::string RunConfig::variant() const {
   if (task == "images") return model.variant;
+  if (task == "points") return point_model.local;
+  if (task == "video") return (video_model.joint() ? "joint " : "") + video_model.variant;
   const bool own_mask = graph_model.kind == "transformer" || (graph_model.kind == "gkat" && graph_model.mask != "gkat");
   return own_mask ? graph_model.kind + "+" + graph_model.mask : graph_model.kind;
 }

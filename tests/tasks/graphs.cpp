@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "data/graphs/graph_files.h"
 #include "support/compare.h"
 #include "topomask/config.h"
 #include "topomask/train/train.h"
@@ -139,6 +140,74 @@ TEST(GraphTask, MicroBatchesAddUpToTheWhole) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(testing::close(parts[i], whole[i], 1e-5, 1e-7));
 }
 
+/// Two rings of 40 nodes with a chord at each, joined by an edge; the ring is the label, and features tell it badly.
+std::string two_rings(const ScratchFolder& folder) {
+  std::vector<int64_t> from, to, labels, starts{0}, columns;
+  for (int64_t node = 0; node < 80; ++node) {
+    const int64_t ring = node / 40, place = node % 40;
+    labels.push_back(ring);
+    for (const int64_t step : {1, 7}) {
+      from.push_back(node);
+      to.push_back(ring * 40 + (place + step) % 40);
+    }
+    columns.push_back(node % 5 == 0 ? ring : 2 + node % 3);
+    starts.push_back(std::ssize(columns));
+  }
+  from.push_back(0);
+  to.push_back(40);
+  testing::NpzFile file(folder / "rings.npz");
+  file.add("src", from).add("dst", to).add("y", labels).add("x_shape", std::vector<int64_t>{80, 5});
+  return file.add("x_indptr", starts).add("x_indices", columns).write();
+}
+
+RunConfig ring_run(const ScratchFolder& folder, const std::string& kind) {
+  RunConfig config = motif_run(kind);
+  config.graph_data.kind = "citation";
+  config.graph_data.path = two_rings(folder);
+  config.graph_data.train_per_class = 15;
+  config.graph_data.validation_per_class = 5;
+  config.graph_model.width = 8;
+  config.graph_model.max_degree = kind == "transformer" ? 6 : 0;
+  config.train.select = "best";
+  return config;
+}
+
+TEST(GraphTask, SurroundingsThatAreTheWholeGraphTrainAsItDoes) {
+  const OneThread one;
+  for (const std::string kind : {"gcn", "gat", "transformer"}) {
+    const ScratchFolder folder;
+    RunConfig config = ring_run(folder, kind);
+    config.graph_model.mask = kind == "transformer" ? "series" : config.graph_model.mask;
+    config.train.batch_size = 30;
+    const TrainResult whole = train(config, folder / "whole", kQuiet);
+    config.graph_data.fanout = 80;
+    config.graph_data.hops = 64;
+    const TrainResult seen = train(config, folder / "seen", kQuiet);
+    for (const char* split : {"validation", "test"}) {
+      EXPECT_NEAR(seen.evaluations.at(split).loss, whole.evaluations.at(split).loss, 1e-4) << kind;
+    }
+  }
+}
+
+TEST(GraphTask, ARunOverSurroundingsLearnsAndContinuesBitForBit) {
+  const OneThread one;
+  const ScratchFolder folder;
+  RunConfig config = ring_run(folder, "transformer");
+  config.graph_model.mask = "grf";
+  config.graph_model.resample = "epoch";
+  config.graph_data.fanout = 3;
+  config.train.batch_size = 8;  // steps of 8, 8, 8 and 6 nodes
+  config.train.accumulation = 2;
+  config.train.steps = 60;
+  const TrainResult result = train(config, folder / "straight", kQuiet);
+  EXPECT_GT(result.evaluations.at("test").accuracy, 0.9);
+  TrainHooks hooks = kQuiet;
+  hooks.stop = [](int64_t step) { return step == 13; };
+  EXPECT_FALSE(train(config, folder / "broken", hooks).finished);
+  EXPECT_TRUE(train(config, folder / "broken", hooks).finished);
+  testing::expect_same_run(folder / "straight", folder / "broken");
+}
+
 TEST(GraphTask, LabelsWordsOfTrees) {
   const OneThread one;
   const ScratchFolder folder;
@@ -161,7 +230,7 @@ TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {
   const ScratchFolder folder;
   RunConfig config = motif_run();
   config.task = "graph";
-  EXPECT_ERROR(train(config, folder / "run", kQuiet), "task must be graphs or images, got graph");
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "task must be graphs, images, points or video, got graph");
   config = motif_run();
   config.graph_model.classes = 7;
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "model.classes must be 0 or 2, as the data has it, got 7");
@@ -175,6 +244,10 @@ TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {
   config = motif_run();
   config.train.patience = 3;
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "patience must be 0 where select is last, got 3");
+  config = motif_run();
+  config.graph_data.fanout = 4;
+  EXPECT_ERROR(train(config, folder / "run", kQuiet),
+               "data.fanout must be 0 where the data is not one graph with labelled nodes, got 4");
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
@@ -195,12 +268,16 @@ TEST(GraphConfig, TheTaskDecidesWhichKeysThereAre) {
   EXPECT_EQ(parse_config(to_json(config), "").graph_data.motif, "grid");
   EXPECT_ERROR(parse_config(R"({"task": "graphs", "model": {"patch_size": 4}})", "here: "),
                "here: unknown key 'model.patch_size'");
-  EXPECT_ERROR(parse_config(R"({"task": "video"})", "here: "), "here: task must be graphs or images, got video");
+  EXPECT_ERROR(parse_config(R"({"task": "sound"})", "here: "),
+               "here: task must be graphs, images, points or video, got sound");
   EXPECT_ERROR(parse_config(R"({"task": 3})", "here: "), "task must be a string, got 3");
   RunConfig changed;
   override_config(changed, "task", "graphs");
   override_config(changed, "model.mask", "series");
   EXPECT_EQ(changed.variant(), "gkat+series");
+  override_config(changed, {{"model.widths", "[4, 2, 2]"}, {"model.layers", "3"}});  // three widths of two layers first
+  EXPECT_EQ(changed.graph_model.widths.size(), 3U);
+  EXPECT_ERROR(override_config(changed, "model.layers", "2"), "model.widths");
 }
 
 }  // namespace

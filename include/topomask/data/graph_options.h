@@ -31,6 +31,8 @@ struct GraphDataOptions {
   int64_t generated_train = 1536;
   int64_t generated_validation = 512;
   int64_t generated_test = 512;
+  int64_t fanout = 0;
+  int64_t hops = 2;
 
   /// Refuses a field that is out of its range, by its name. `origin` starts the text. open_graphs and configuration
   /// files call it.
@@ -64,6 +66,10 @@ void visit(Visitor& v, GraphDataOptions& o) {
   v("generated_train", o.generated_train, "training graphs that motif and cycle make, half of each label");
   v("generated_validation", o.generated_validation, "validation graphs that motif and cycle make");
   v("generated_test", o.generated_test, "test graphs that motif and cycle make");
+  v("fanout", o.fanout,
+    "nodes of one graph: a training step sees train.batch_size nodes and what is around them, this many neighbours of "
+    "each at every hop; 0: it sees the whole graph");
+  v("hops", o.hops, "how far a step sees from its nodes where fanout is not 0");
 }
 
 /// A set and how it is split.

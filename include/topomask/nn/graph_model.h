@@ -33,6 +33,9 @@ struct GraphStructure {
 /// give the structure itself, and what it caches with it. On the CPU.
 GraphStructure take(const GraphStructure& structure, const GraphSet& set, at::IntArrayRef graphs);
 
+/// Where each node is in its graph: tensors [N, ...] by name, with a row for each node.
+using NodeRows = std::map<std::string, at::Tensor>;
+
 /// A model over a batch of graphs, between which nothing flows.
 ///
 ///   GraphStructure all = model->structure(set);                      // once; again where start_epoch says so
@@ -42,7 +45,11 @@ class GraphModel : public torch::nn::Module {
   GraphModel(GraphModelOptions options, uint64_t seed) : options_(std::move(options)), seed_(seed) {}
 
   /// What forward needs beside a sample; may be empty.
-  virtual GraphStructure structure(const GraphSet& set) const;
+  GraphStructure structure(const GraphSet& set) const { return structure(set, positions(set)); }
+  /// The same with positions that are given: of the nodes of a part of a graph, their positions in the whole.
+  GraphStructure structure(const GraphSet& set, NodeRows positions) const;
+  /// What the model is told of the place of each node in its graph: degrees, eigenvectors, return probabilities.
+  virtual NodeRows positions(const GraphSet& set) const;
 
   /// Logits [graphs, classes], or [nodes, classes] where options().node_level. Sample, structure and model are on one
   /// device; the features have the model's dtype.
@@ -60,6 +67,10 @@ class GraphModel : public torch::nn::Module {
   uint64_t seed() const { return seed_; }
   int64_t epoch() const { return epoch_; }  ///< of the walks
   int64_t parameter_count() const;
+
+ protected:
+  /// Adds everything else to `structure`.
+  virtual void prepare(const GraphSet& set, GraphStructure& structure) const;
 
  private:
   GraphModelOptions options_;

@@ -30,6 +30,8 @@ void GraphDataOptions::check(const std::string& origin) const {
   check.within("generated_train", generated_train, 0, kMostGenerated);
   check.within("generated_validation", generated_validation, 0, kMostGenerated);
   check.within("generated_test", generated_test, 0, kMostGenerated);
+  check.within("fanout", fanout, 0, 1 << 20);
+  check.within("hops", hops, 1, 64);
 }
 
 }  // namespace topomask

@@ -6,9 +6,17 @@
 
 namespace topomask {
 
-GraphStructure GraphModel::structure(const GraphSet&) const {
+GraphStructure GraphModel::structure(const GraphSet& set, NodeRows positions) const {
+  GraphStructure structure{.node = std::move(positions)};
+  prepare(set, structure);
+  return structure;
+}
+
+NodeRows GraphModel::positions(const GraphSet&) const {
   return {};
 }
+
+void GraphModel::prepare(const GraphSet&, GraphStructure&) const {}
 
 at::Tensor GraphModel::attention_rows(const GraphSample& sample, const GraphStructure& structure, int64_t node) {
   TORCH_CHECK(node >= 0 && node < sample.graph.num_nodes(), "attention_rows: node must be in [0, ",

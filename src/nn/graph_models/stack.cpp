@@ -46,10 +46,8 @@ GraphStack::GraphStack(const GraphModelOptions& options, uint64_t seed, const St
   readout_ = register_module("readout", std::make_shared<GraphReadout>(options, width, !logits_));
 }
 
-GraphStructure GraphStack::structure(const GraphSet& set) const {
-  GraphStructure structure;
+void GraphStack::prepare(const GraphSet& set, GraphStructure& structure) const {
   for (const auto& layer : layers_) layer->prepare(set, epoch(), structure);
-  return structure;
 }
 
 at::Tensor GraphStack::after(const at::Tensor& y, size_t layer) {

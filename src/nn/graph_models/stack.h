@@ -53,8 +53,10 @@ class GraphStack final : public GraphModel {
  public:
   GraphStack(const GraphModelOptions& options, uint64_t seed, const StackRule& rule);
 
-  GraphStructure structure(const GraphSet& set) const override;
   at::Tensor forward(const GraphSample& sample, const GraphStructure& structure) override;
+
+ protected:
+  void prepare(const GraphSet& set, GraphStructure& structure) const override;
 
  private:
   at::Tensor after(const at::Tensor& y, size_t layer);  // norm and activation

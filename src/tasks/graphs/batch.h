@@ -20,4 +20,10 @@ struct TaskBatch {
 TaskBatch make_batch(const LoadedGraphs& data, const GraphStructure& structure, at::IntArrayRef items,
                      at::Device device);
 
+/// The batch of the nodes at `items` and what surrounds them, for a set of one graph that is split by its nodes: the
+/// structure is that of the part, but positions are those in the whole graph. `draw` tells one batch from another.
+TaskBatch make_surroundings_batch(const LoadedGraphs& data, const GraphDataOptions& options, const GraphModel& model,
+                                  const NodeRows& positions, at::IntArrayRef items, uint64_t seed, uint32_t draw,
+                                  at::Device device);
+
 }  // namespace topomask

@@ -33,9 +33,12 @@ void GraphTask::open_training() {
   take_from_data("classes", config_.graph_model.classes, std::ssize(set.classes));
   const auto items = std::ssize(places("train"));
   TORCH_CHECK(items > 0, "train: the data must have a training split, got ", set.name, ", which has none");
+  const int64_t fanout = config_.graph_data.fanout;
+  TORCH_CHECK(fanout == 0 || (data().split.by_node && set.size() == 1),
+              "train: data.fanout must be 0 where the data is not one graph with labelled nodes, got ", fanout);
   // The last step of an epoch may be smaller; it still has a graph for each micro-batch.
   const int64_t rest = items % items_per_step();
-  const int64_t smallest = data().split.by_node ? 1 : rest == 0 ? items_per_step() : rest;
+  const int64_t smallest = sees_whole_graph() ? 1 : rest == 0 ? items_per_step() : rest;
   TORCH_CHECK(config_.train.accumulation <= smallest, "train: accumulation must be in [1, ", smallest,
               "], the graphs of the smallest step, got ", config_.train.accumulation);
 }
@@ -46,13 +49,19 @@ int64_t GraphTask::steps_per_epoch() const {
 
 int64_t GraphTask::items_per_step() const {
   const auto all = std::ssize(places("train"));
-  return data().split.by_node ? all : std::min(all, config_.train.batch_size);
+  return sees_whole_graph() ? all : std::min(all, config_.train.batch_size);
 }
 
 void GraphTask::start_epoch(int64_t epoch) {
   const std::vector<int64_t>& items = places("train");
   order_ = random_order(std::ssize(items), config_.train.seed, static_cast<uint32_t>(epoch), DrawFor::order);
   for (int64_t& place : order_) place = items[static_cast<size_t>(place)];
+  if (sees_surroundings()) {
+    graph_model().start_epoch(epoch);
+    if (epoch_ < 0) positions_ = graph_model().positions(data().set);
+    epoch_ = epoch;
+    return;
+  }
   const GraphStructure& first = evaluation_structure();
   if (graph_model().start_epoch(epoch)) {
     structure_ = graph_model().structure(data().set);
@@ -66,7 +75,7 @@ void GraphTask::start_epoch(int64_t epoch) {
 void GraphTask::load_batch(int64_t step) {
   const int64_t epoch = step / steps_per_epoch(), first = step % steps_per_epoch() * items_per_step();
   if (epoch != epoch_) start_epoch(epoch);
-  if (data().split.by_node) {
+  if (sees_whole_graph()) {
     if (!whole_) whole_ = make_batch(data(), structure_, order_, device());
     micro_batches_ = {*whole_};
     labelled_ = whole_->rows.size(0);
@@ -77,8 +86,12 @@ void GraphTask::load_batch(int64_t step) {
   micro_batches_.clear();
   labelled_ = 0;
   for (const at::Tensor& part : items.tensor_split(config_.train.accumulation)) {
-    const at::IntArrayRef graphs(part.const_data_ptr<int64_t>(), static_cast<size_t>(part.size(0)));
-    micro_batches_.push_back(make_batch(data(), structure_, graphs, device()));
+    const at::IntArrayRef places(part.const_data_ptr<int64_t>(), static_cast<size_t>(part.size(0)));
+    const auto draw = static_cast<uint32_t>(step * config_.train.accumulation + std::ssize(micro_batches_));
+    micro_batches_.push_back(sees_surroundings()
+                                 ? make_surroundings_batch(data(), config_.graph_data, graph_model(), positions_,
+                                                           places, config_.train.seed, draw, device())
+                                 : make_batch(data(), structure_, places, device()));
     labelled_ += micro_batches_.back().rows.size(0);
   }
 }
@@ -145,8 +158,10 @@ const std::vector<int64_t>& GraphTask::places(const std::string& split) const {
 
 const GraphStructure& GraphTask::evaluation_structure() {
   if (!evaluation_structure_) {
+    const int64_t epoch = graph_model().epoch();
     graph_model().start_epoch(0);
     evaluation_structure_ = graph_model().structure(data().set);
+    graph_model().start_epoch(epoch);
   }
   return *evaluation_structure_;
 }

@@ -12,7 +12,8 @@
 namespace topomask {
 
 /// Classification of graphs, of the nodes of many graphs, or of the nodes of one graph. A step sees a batch of graphs;
-/// of one graph that is split by its nodes it sees the whole.
+/// of one graph that is split by its nodes it sees the whole, or some nodes with what surrounds them (data.fanout).
+/// Evaluation sees the whole.
 class GraphTask final : public Task {
  public:
   using Task::Task;
@@ -39,6 +40,8 @@ class GraphTask final : public Task {
 
  private:
   std::shared_ptr<torch::nn::Module> new_model() const override;
+  bool sees_whole_graph() const { return data().split.by_node && config_.graph_data.fanout == 0; }
+  bool sees_surroundings() const { return data().split.by_node && config_.graph_data.fanout > 0; }
   void start_epoch(int64_t epoch);
   const std::vector<TaskBatch>& evaluation_batches(const std::string& split);
   at::Tensor logits_of(const TaskBatch& batch);
@@ -46,7 +49,8 @@ class GraphTask final : public Task {
   mutable std::unique_ptr<const LoadedGraphs> data_;
   std::vector<int64_t> order_;  // of the training items in this epoch
   int64_t epoch_ = -1;
-  GraphStructure structure_;  // of this epoch
+  GraphStructure structure_;  // of this epoch, where batches are taken from it
+  NodeRows positions_;        // in the whole graph, where batches are surroundings
   std::optional<GraphStructure> evaluation_structure_;
   std::map<std::string, std::vector<TaskBatch>> evaluation_batches_;
   std::optional<TaskBatch> whole_;        // training items of a set that is split by nodes

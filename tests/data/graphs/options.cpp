@@ -55,7 +55,7 @@ TEST(GraphDataOptions, AreExplained) {
   GraphDataOptions options;
   NameCollector names;
   visit(names, options);
-  EXPECT_EQ(names.helps.size(), 20);
+  EXPECT_EQ(names.helps.size(), 22);
   for (const std::string& kind : kGraphKindNames.all()) {
     EXPECT_NE(names.helps["kind"].find(kind), std::string::npos) << kind;
   }

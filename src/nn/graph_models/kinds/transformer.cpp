@@ -31,12 +31,7 @@ class GraphTransformer final : public GraphModel {
     }
   }
 
-  GraphStructure structure(const GraphSet& set) const override {
-    GraphStructure structure;
-    inputs_->prepare(set, structure);
-    for (const auto& block : blocks_) block->attention().mask().prepare(set, epoch(), structure);
-    return structure;
-  }
+  NodeRows positions(const GraphSet& set) const override { return inputs_->positions(set); }
 
   at::Tensor forward(const GraphSample& sample, const GraphStructure& structure) override {
     check_sample(sample, options().features);
@@ -46,6 +41,11 @@ class GraphTransformer final : public GraphModel {
     x = at::dropout(x, options().dropout, is_training());
     for (const auto& block : blocks_) x = block->forward(x, context);
     return readout_->forward(topomask::forward(norm_, x), sample);
+  }
+
+ protected:
+  void prepare(const GraphSet& set, GraphStructure& structure) const override {
+    for (const auto& block : blocks_) block->attention().mask().prepare(set, epoch(), structure);
   }
 
  private:

@@ -17,7 +17,10 @@ class TreeGraphMask : public GraphMask {
       : GraphMask(setting), f_(learnt("f", setting.coefficients(setting.options.hops + 1))) {}
 
   MaskPtr mask(const GraphSample& sample, const GraphStructure& structure) const override {
-    return tree_mask(Forest(parents(sample, structure).to(at::kCPU)), DistanceFunction::table(f_));
+    const Forest forest(parents(sample, structure).to(at::kCPU));
+    if (f_.is_cpu()) return tree_mask(forest, DistanceFunction::table(f_));
+    // Trees are taken apart on the CPU; the mask moves to the GPU and takes its table there.
+    return tree_mask(forest, DistanceFunction::table(f_.detach().cpu()))->to(f_.device())->rebuild({f_});
   }
 
  protected:

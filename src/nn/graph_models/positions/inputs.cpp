@@ -9,6 +9,7 @@
 namespace topomask {
 namespace {
 
+constexpr const char* kDegrees = "degree";
 constexpr const char* kEigenvectors = "laplacian";
 constexpr const char* kReturns = "random_walk";
 
@@ -29,10 +30,13 @@ StructuralInputs::StructuralInputs(const GraphModelOptions& options) : options_(
   }
 }
 
-void StructuralInputs::prepare(const GraphSet& set, GraphStructure& structure) const {
+NodeRows StructuralInputs::positions(const GraphSet& set) const {
+  NodeRows rows;
   const int64_t vectors = std::max(options_.laplacian_positions, options_.wire);
-  if (vectors > 0) structure.node[kEigenvectors] = laplacian_positions(set, vectors);
-  if (random_walk_) structure.node[kReturns] = return_probabilities(set.graph, options_.random_walk_positions);
+  if (degree_.defined()) rows[kDegrees] = set.graph.degrees().clamp_max(options_.max_degree);
+  if (vectors > 0) rows[kEigenvectors] = laplacian_positions(set, vectors);
+  if (random_walk_) rows[kReturns] = return_probabilities(set.graph, options_.random_walk_positions);
+  return rows;
 }
 
 at::Tensor StructuralInputs::eigenvectors(const GraphSample& sample, const GraphStructure& structure) const {
@@ -46,9 +50,7 @@ at::Tensor StructuralInputs::eigenvectors(const GraphSample& sample, const Graph
 at::Tensor StructuralInputs::add_to(const at::Tensor& x, const at::Tensor& eigenvectors, const GraphSample& sample,
                                     const GraphStructure& structure) {
   at::Tensor y = x;
-  if (degree_.defined()) {
-    y = y + degree_.index_select(0, sample.graph.degrees().to(x.device()).clamp_max(options_.max_degree));
-  }
+  if (degree_.defined()) y = y + degree_.index_select(0, rows_of(structure, kDegrees));
   if (laplacian_) y = y + laplacian_(eigenvectors.slice(1, 0, options_.laplacian_positions));
   if (random_walk_) y = y + random_walk_(rows_of(structure, kReturns).to(working_options(sample)));
   return y;

@@ -14,7 +14,7 @@ class StructuralInputs final : public torch::nn::Module {
  public:
   explicit StructuralInputs(const GraphModelOptions& options);
 
-  void prepare(const GraphSet& set, GraphStructure& structure) const;
+  NodeRows positions(const GraphSet& set) const;
 
   /// Entries in Laplacian eigenvectors, [N, at least wire and laplacian_positions]; while training, each eigenvector of
   /// each graph with a random sign where flip_signs. Undefined where nobody asks for them.
