@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "topomask/export.h"
+#include "topomask/mask_tiles.h"
 #include "topomask/sparse.h"
 
 namespace TOPOMASK_API topomask {
@@ -33,6 +34,8 @@ struct MaskCounts {
   bool dense_factors = false;
   double values_work = 0;  ///< multiply-adds to refresh the values of `sparse()` from the parameters, per call
   double dense_work = 0;   ///< multiply-adds to make `dense()`, per call
+  /// Where `tiles()` is offered; dense factors offer it without saying so here.
+  std::optional<TileKind> tiles = {};
 };
 
 /// What Mask::masked_product_backward returns.
@@ -81,6 +84,10 @@ class Mask : public std::enable_shared_from_this<Mask> {
   /// Φ₁, Φ₂ with M = Φ₁Φ₂ᵀ, differentiable in the parameters, where M has such a form.
   /// By default a mask that is sparse offers Φ₁ = M, Φ₂ = I.
   virtual std::optional<Factors> factors() const;
+
+  /// What tiles of M are made of, differentiable in the parameters, where M_ij follows from i and j alone: the fused
+  /// route then computes each tile where it uses it. By default dense factors offer theirs.
+  virtual std::optional<MaskTiles> tiles() const;
 
   /// Multiply-adds of `masked_product` per head, where the mask has one of its own.
   virtual std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const;

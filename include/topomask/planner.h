@@ -17,6 +17,7 @@ enum class Route {
   sparse,     ///< over the nonzeros of M: nnz(M)(m+d), one fused kernel
   features,   ///< through M = Φ₁Φ₂ᵀ: nnz(Φ₁, Φ₂)·m(d+1)
   operator_,  ///< through M·X with m(d+1) columns, in slices
+  fused,      ///< as dense, tile by tile and without N×N matrices: N²(m+d), one fused kernel
 };
 
 const char* to_string(Route route);
@@ -58,7 +59,7 @@ inline constexpr int64_t kDefaultMemoryBudget = int64_t{1} << 32;
 /// is.
 Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_budget = kDefaultMemoryBudget);
 
-/// The same for softmax attention, which has the routes sparse and dense; an additive mask only dense.
+/// The same for softmax attention, which has the routes fused, sparse and dense; an additive mask not sparse.
 Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive,
                   int64_t memory_budget = kDefaultMemoryBudget);
 

@@ -20,6 +20,8 @@ at::Tensor run(Route route, const Problem& problem) {
       return features_route(problem);
     case Route::operator_:
       return operator_route(problem);
+    case Route::fused:
+      return fused_route(problem);
     case Route::automatic:
       break;
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "attention/routes.h"
+#include "ops/fused_attention/op.h"
 #include "ops/sparse_attention/op.h"
 
 namespace topomask {
@@ -23,10 +24,14 @@ constexpr double kColumns = 0.055;      // multiply-add of M·X on a slice of co
 constexpr double kColumnPass = 0.06;    // element of such a slice read or written once
 constexpr double kFarColumns = 0.12;    // the same two where it does not
 constexpr double kFarColumnPass = 0.15;
-constexpr double kByte = 0.08;         // byte of q, k, v and the output where they do not fit the last cache
-constexpr double kCachedBytes = 24e6;  // what does fit
-constexpr double kCall = 10e3;         // one call of a fused kernel
-constexpr double kOperations = 50e3;   // a route made of a dozen tensor operations
+constexpr double kTileGemm = 0.0245;      // multiply-add of the fused route
+constexpr double kTileEntry = 0.8;        // entry of M that it computes and multiplies with
+constexpr double kTileLookup = 2.0;       // the same where it is looked up in a table
+constexpr double kTileExponential = 0.4;  // and the exponential of softmax
+constexpr double kByte = 0.08;            // byte of q, k, v and the output where they do not fit the last cache
+constexpr double kCachedBytes = 24e6;     // what does fit
+constexpr double kCall = 10e3;            // one call of a fused kernel
+constexpr double kOperations = 50e3;      // a route made of a dozen tensor operations
 
 /// q, k, v and the output pass through memory once, whatever the route.
 double streaming(const Workload& w) {
@@ -102,6 +107,25 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
       counts.operator_work * (fits ? kColumns : kFarColumns) + n * 6 * (fits ? kColumnPass : kFarColumnPass);
   return estimate(Route::operator_, w, slices * m * columns * per_column, std::ceil(m / at_once) * kOperations,
                   slices * n * columns * (3 * at_once + 2));
+}
+
+RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& w, Weighting weighting) {
+  const OfferedTiles tiles = offered_tiles(counts, w);
+  if (!tiles.kind) return unavailable(Route::fused, "M is not offered in tiles");
+  if (!ops::fused_attention::supports({w.dtype, w.features, w.value_dim, *tiles.kind, weighting, w.device})) {
+    return unavailable(Route::fused, "no kernel for this mask, width and dtype");
+  }
+  if (w.device == at::kCUDA) return cuda::estimate_fused(tiles, w, weighting);
+  const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
+  const double pairs = slices * n * n * (*tiles.kind == TileKind::causal ? 0.5 : 1.0);
+  const bool lookup = *tiles.kind == TileKind::places || *tiles.kind == TileKind::hamming;
+  const double entry = (lookup ? kTileLookup : kTileEntry) + (weighting == Weighting::kernel ? 0.0 : kTileExponential);
+  const double products = static_cast<double>(w.features + w.value_dim) + tiles.rank;
+  const double making = static_cast<double>(w.heads) * counts.values_work * kPass;
+  // Backward, sixteen parts of the rows may have their own sums for the keys and values.
+  const double copies = w.training ? std::clamp(16.0 / static_cast<double>(w.heads), 1.0, std::max(1.0, n / 128)) : 0.0;
+  return estimate(Route::fused, w, pairs * (products * kTileGemm + entry) + making, kCall,
+                  slices * n * (1 + copies * static_cast<double>(w.features + w.value_dim)));
 }
 
 }  // namespace topomask

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <optional>
+
+#include "ops/fused_attention/tile_mask.h"
 #include "topomask/planner.h"
 
 namespace topomask {
@@ -10,6 +14,19 @@ RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& workload)
 RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_features(const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
+RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& workload, Weighting weighting);
+
+/// The kind of the tiles that a mask offers, and of factors their rank.
+struct OfferedTiles {
+  std::optional<TileKind> kind;
+  double rank = 0;
+};
+inline OfferedTiles offered_tiles(const MaskCounts& counts, const Workload& workload) {
+  if (counts.tiles) return {counts.tiles};
+  if (!counts.dense_factors || !counts.factor_entries) return {};
+  return {TileKind::factors,
+          *counts.factor_entries / (2.0 * static_cast<double>(std::max<int64_t>(1, workload.nodes)))};
+}
 
 /// Bytes of a value of q, k, v, and of what it is summed in.
 inline double value_bytes(const Workload& workload) {
@@ -30,6 +47,7 @@ RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& workload)
 RouteEstimate estimate_sparse(double entries, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_features(double entries, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
+RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& workload, Weighting weighting);
 
 }  // namespace cuda
 }  // namespace topomask

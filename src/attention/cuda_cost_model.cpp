@@ -16,6 +16,7 @@ constexpr double kGathered = 16e12;      // bytes a second of rows gathered by t
 constexpr double kTiled = 35e12;         // the same over tiles: each is read once for sixteen rows
 constexpr double kRow = 0.06e-9;         // seconds a row of it, for each byte of a value
 constexpr double kColumnBytes = 1.5e12;  // bytes a second of sparse products with many columns
+constexpr double kFused = 120e12;        // multiply-adds a second of the fused kernel
 constexpr double kLaunch = 6e-6;         // seconds to start a kernel
 
 /// Multiply-adds a second of matrix products.
@@ -77,6 +78,14 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
   return estimate(Route::operator_,
                   slices * m * columns * (counts.operator_work + 6 * nodes) * accumulated / kColumnBytes,
                   20 * std::ceil(m / at_once), slices * nodes * columns * (3 * at_once + 2) * accumulated);
+}
+
+RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& w, Weighting weighting) {
+  const auto slices = static_cast<double>(w.slices), nodes = static_cast<double>(w.nodes);
+  const double pairs = slices * nodes * nodes * (*tiles.kind == TileKind::causal ? 0.5 : 1.0);
+  const double rate = weighting == Weighting::kernel ? kFused : 0.7 * kFused;
+  return estimate(Route::fused, pairs * static_cast<double>(w.features + w.value_dim) / rate, 4,
+                  slices * nodes * 4 * sum_bytes(w));
 }
 
 }  // namespace topomask::cuda

@@ -37,7 +37,9 @@ std::string bytes_text(double bytes) {
 /// way back; the other routes move a dozen such tensors through memory.
 void add_backward(Plan& plan) {
   for (RouteEstimate& estimate : plan.estimates) {
-    estimate.seconds *= plan.workload.device == at::kCUDA || estimate.route == Route::sparse ? 3.5 : 7;
+    estimate.seconds *=
+        plan.workload.device == at::kCUDA || estimate.route == Route::sparse || estimate.route == Route::fused ? 3.5
+                                                                                                               : 7;
   }
 }
 
@@ -72,6 +74,14 @@ void choose(Plan& plan) {
                 bytes_text(static_cast<double>(plan.memory_budget));
 }
 
+/// The fused route computes the same without N×N matrices; the dense one is then for those who ask for it by name.
+void leave_out_dense(Plan& plan) {
+  RouteEstimate& dense = plan.estimates.front();
+  if (!plan.estimates.back().available) return;
+  dense.available = false;
+  dense.reason = "fused computes it without N x N matrices";
+}
+
 void check_workload(const char* op, const Workload& w, int64_t memory_budget) {
   const auto at_least = [op](const char* name, int64_t value, int64_t least) {
     TORCH_CHECK(value >= least, op, ": ", name, " must be >= ", least, ", got ", value);
@@ -103,6 +113,8 @@ const char* to_string(Route route) {
       return "features";
     case Route::operator_:
       return "operator";
+    case Route::fused:
+      return "fused";
   }
   return "unknown";
 }
@@ -112,7 +124,9 @@ Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_b
   const MaskCounts counts = mask.counts();
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
   plan.estimates = {estimate_dense(counts, workload), estimate_sparse(counts, workload),
-                    estimate_features(counts, workload), estimate_operator(mask, counts, workload)};
+                    estimate_features(counts, workload), estimate_operator(mask, counts, workload),
+                    estimate_fused(counts, workload, Weighting::kernel)};
+  leave_out_dense(plan);
   choose(plan);
   return plan;
 }
@@ -123,6 +137,9 @@ Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive, int
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
   plan.estimates = {estimate_dense(counts, workload)};
   if (!additive) plan.estimates.push_back(estimate_sparse(counts, workload));
+  plan.estimates.push_back(
+      estimate_fused(counts, workload, additive ? Weighting::additive : Weighting::multiplicative));
+  leave_out_dense(plan);
   choose(plan);
   return plan;
 }

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "attention/fused.h"
 #include "attention/inputs.h"
 #include "attention/ops.h"
 #include "attention/routes.h"
@@ -32,10 +33,12 @@ at::Tensor multiplicative(const at::Tensor& scores, const at::Tensor& mask, cons
 at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
                              const SoftmaxOptions& options) {
   const Inputs inputs("softmax_attention", q, k, v, mask, options.eps, options.memory_budget);
-  TORCH_CHECK(options.route == Route::automatic || options.route == Route::dense || options.route == Route::sparse,
-              "softmax_attention: route must be automatic, dense or sparse, got ", to_string(options.route));
-  TORCH_CHECK(options.mask == SoftmaxMask::multiplicative || options.route != Route::sparse,
-              "softmax_attention: route must be dense for an additive mask, where every pair attends, got sparse");
+  TORCH_CHECK(options.route == Route::automatic || options.route == Route::dense || options.route == Route::sparse ||
+                  options.route == Route::fused,
+              "softmax_attention: route must be automatic, fused, dense or sparse, got ", to_string(options.route));
+  TORCH_CHECK(
+      options.mask == SoftmaxMask::multiplicative || options.route != Route::sparse,
+      "softmax_attention: route must be fused or dense for an additive mask, where every pair attends, got sparse");
   if (options.scale) check_finite("softmax_attention", "scale", *options.scale);
   if (inputs.v.numel() == 0) return at::zeros_like(v);
   const NoAutocast no_autocast;  // the dtypes of the inputs settle it
@@ -51,6 +54,12 @@ at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at:
     const auto matrix = mask->sparse();
     TORCH_CHECK(matrix, "softmax_attention: route must be one the mask offers, got sparse for mask ", mask->name());
     return inputs.dims.unfold(std::get<0>(sparse_softmax_attention(fq, fk, fv, *matrix, scale, options.eps)));
+  }
+  if (route == Route::fused) {
+    const Weighting weighting = options.mask == SoftmaxMask::additive ? Weighting::additive : Weighting::multiplicative;
+    const MaskTiles tiles = tiles_for("softmax_attention", fq, fv.size(-1), *mask, weighting);
+    return inputs.dims.unfold(std::get<0>(ops::fused_attention::forward(
+        fq, fk, fv, tiles, {.weighting = weighting, .scale = scale, .eps = options.eps})));
   }
   const at::ScalarType type = accumulation_type(inputs.q.scalar_type());
   const at::Tensor scores = at::matmul(fq.to(type) * scale, fk.to(type).mT());

@@ -6,6 +6,7 @@
 #include "topomask/attention.h"
 #include "topomask/forest.h"
 #include "topomask/masks.h"
+#include "topomask/per_head.h"
 #include "topomask/power_series.h"
 
 namespace topomask {
@@ -19,11 +20,14 @@ TEST(Planner, TakesTheSparseRouteOnALargeSparseMask) {
   const MaskPtr mask = power_series_mask(Graph::grid({128, 128}).normalised(0.9), at::ones({4}));
   const Plan plan = plan_attention(*mask, workload(128 * 128));
   EXPECT_EQ(plan.route, Route::sparse);
-  EXPECT_EQ(plan.estimates.size(), 4u);
+  EXPECT_EQ(plan.estimates.size(), 5u);
 }
 
-TEST(Planner, TakesTheDenseRouteOnASmallFullMask) {
-  EXPECT_EQ(plan_attention(*dense_mask(at::ones({64, 64})), workload(64)).route, Route::dense);
+TEST(Planner, TakesTheFusedRouteOnAFullMask) {
+  EXPECT_EQ(plan_attention(*dense_mask(at::ones({64, 64})), workload(64)).route, Route::fused);
+  const Plan large = plan_attention(*dense_mask(at::ones({2048, 2048})), workload(2048), 1 << 20);
+  EXPECT_EQ(large.route, Route::fused) << large;  // no N×N matrix beyond the mask
+  EXPECT_EQ(large.estimates[0].reason, "fused computes it without N x N matrices");
 }
 
 TEST(Planner, TakesLinearAttentionWithoutAMask) {
@@ -35,10 +39,12 @@ TEST(Planner, TakesTheOperatorWhereNothingElseIsOffered) {
 }
 
 TEST(Planner, LeavesOutWhatIsOverTheBudget) {
-  const MaskPtr mask = dense_mask(at::ones({2048, 2048}));
-  EXPECT_EQ(plan_attention(*mask, workload(2048)).route, Route::dense);
-  const Plan poor = plan_attention(*mask, workload(2048), 40 << 20);
-  EXPECT_EQ(poor.route, Route::operator_);
+  const MaskPtr mask = per_head_mask({dense_mask(at::ones({2048, 2048})), causal_mask(2048)});  // offers no tiles
+  Workload two = workload(2048);
+  two.slices = two.heads = 2;
+  EXPECT_EQ(plan_attention(*mask, two).route, Route::dense);
+  const Plan poor = plan_attention(*mask, two, 80 << 20);
+  EXPECT_EQ(poor.route, Route::operator_) << poor;
   EXPECT_EQ(poor.estimates[0].reason, "over the memory budget");
 }
 
@@ -46,7 +52,7 @@ TEST(Planner, KnowsThatSlicesOverFewNodesStayInACache) {
   const auto per_node = [](int64_t nodes) {
     const MaskPtr mask =
         tree_mask(Forest(at::arange(nodes, at::kLong) - 1), DistanceFunction::exponential(at::full({}, -0.5F)));
-    return plan_attention(*mask, workload(nodes)).estimates.back().seconds / static_cast<double>(nodes);
+    return plan_attention(*mask, workload(nodes)).estimates[3].seconds / static_cast<double>(nodes);
   };
   EXPECT_LT(per_node(1024), 0.6 * per_node(8192));
 }

@@ -119,10 +119,17 @@ at::Tensor clamped(const at::Tensor& denominator, double eps) {
   return at::where(denominator.abs() < eps, sign * eps, denominator);
 }
 
+/// On the CPU alone: on a GPU the kernels are for bfloat16.
+bool offers_fused(const Mask& mask) {
+  const auto device = mask.device();
+  return (!device || device->is_cpu()) && mask.tiles();
+}
+
 std::vector<Route> offered(const Mask& mask) {
   std::vector<Route> routes{Route::automatic, Route::dense, Route::operator_};
   if (mask.sparse()) routes.push_back(Route::sparse);
   if (mask.factors()) routes.push_back(Route::features);
+  if (offers_fused(mask)) routes.push_back(Route::fused);
   return routes;
 }
 
@@ -153,12 +160,17 @@ void expect_softmax(const Placed& p, const at::Tensor& reference, double toleran
     return p.back(softmax_attention(p.there(q), p.there(k), p.there(v), p.mask, options));
   };
   const at::Tensor scores = at::matmul(q, k.mT()) / std::sqrt(5.0);
-  expect_same(attended({.mask = SoftmaxMask::additive}), at::matmul(at::softmax(scores + reference, -1), v), {q, k, v},
-              p.parameters, tolerance, "softmax, additive");
+  for (Route route : {Route::automatic, Route::dense, Route::fused}) {
+    if (route == Route::fused && !offers_fused(*p.mask)) continue;
+    expect_same(attended({.mask = SoftmaxMask::additive, .route = route}),
+                at::matmul(at::softmax(scores + reference, -1), v), {q, k, v}, p.parameters, tolerance,
+                std::string("softmax, additive, route ") + to_string(route));
+  }
   const at::Tensor weights = scores.exp() * reference;
   const at::Tensor expected = at::matmul(weights, v) / clamped(weights.sum(-1, true), 1e-6);
-  for (Route route : {Route::automatic, Route::dense, Route::sparse}) {
+  for (Route route : {Route::automatic, Route::dense, Route::sparse, Route::fused}) {
     if (route == Route::sparse && !p.mask->sparse()) continue;
+    if (route == Route::fused && !offers_fused(*p.mask)) continue;
     expect_same(attended({.route = route}), expected, {q, k, v}, p.parameters, tolerance,
                 std::string("softmax, multiplicative, route ") + to_string(route));
   }
@@ -184,7 +196,8 @@ class Computed {
     const at::Tensor q = signal(6, 2), k = signal(6, 3), v = signal(5, 4);
     for (const Route route : offered(*mask)) {
       // The planner weighs the number of threads.
-      if (route == Route::automatic || (route == Route::dense && !moderate())) continue;
+      const bool all_pairs = route == Route::dense || route == Route::fused;
+      if (route == Route::automatic || (all_pairs && !moderate())) continue;
       const auto out = attention(q, k, v, mask, {.features = FeatureMap::elu(), .route = route});
       add(std::string("attention, route ") + to_string(route), out, {q, k, v});
     }

@@ -21,7 +21,7 @@ class CausalMask final : public Mask {
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(nodes_);
-    return {.operator_work = n, .dense_work = n * n};
+    return {.operator_work = n, .dense_work = n * n, .tiles = TileKind::causal};
   }
 
   std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const override {
@@ -56,6 +56,7 @@ class CausalMask final : public Mask {
   }
 
   at::Tensor dense() const override { return at::ones({nodes_, nodes_}).tril_(); }
+  std::optional<MaskTiles> tiles() const override { return MaskTiles{.kind = TileKind::causal}; }
   MaskPtr to(const at::TensorOptions&) const override { return shared_from_this(); }
   at::Tensor apply(const at::Tensor& x) const override { return x.cumsum(-2); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return x.flip(-2).cumsum(-2).flip(-2); }

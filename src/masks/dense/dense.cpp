@@ -19,10 +19,13 @@ class DenseMask final : public Mask {
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size());
-    return {.operator_work = n * n};
+    return {.operator_work = n * n, .tiles = TileKind::matrix};
   }
 
   at::Tensor dense() const override { return matrix_; }
+  std::optional<MaskTiles> tiles() const override {
+    return MaskTiles{.kind = TileKind::matrix, .values = matrix_.dim() == 3 ? matrix_ : matrix_.unsqueeze(0)};
+  }
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
     return std::make_shared<DenseMask>(parameters[0]);
   }

@@ -5,6 +5,7 @@
 #include "core/column_strips.h"
 #include "core/move.h"
 #include "core/ordered_sums.h"
+#include "core/plain_ops.h"
 #include "core/recycled.h"
 #include "masks/diffusion/generator.h"
 #include "masks/diffusion/hypercube_kernel.h"
@@ -28,7 +29,16 @@ class HypercubeDiffusionMask final : public Mask {
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size());
     const double work = 2 * n * static_cast<double>(dimensions_) + n;
-    return {.operator_work = work, .dense_work = 0.4 * n * work};
+    return {.operator_work = work, .dense_work = 0.4 * n * work, .tiles = TileKind::hamming};
+  }
+
+  /// A flip along every axis in which two nodes differ, none along the others: keep^(D - k) swap^k at distance k.
+  std::optional<MaskTiles> tiles() const override {
+    const NoAutocast no_autocast;
+    const at::Tensor swap = (-(-2 * lambda_.reshape({-1, 1})).expm1() / 2), keep = 1 - swap;
+    const at::Tensor flips = at::arange(dimensions_ + 1, lambda_.options().requires_grad(false));
+    return MaskTiles{.kind = TileKind::hamming,
+                     .values = at::pow(keep, static_cast<double>(dimensions_) - flips) * at::pow(swap, flips)};
   }
 
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {

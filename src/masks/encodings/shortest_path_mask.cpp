@@ -25,11 +25,15 @@ class ShortestPathMask final : public Mask {
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size());
-    return {.operator_work = n * n, .dense_work = n * n};
+    return {.operator_work = n * n, .dense_work = n * n, .tiles = TileKind::places};
   }
 
   at::Tensor dense() const override {
     return ops::table_lookup::lookup(heads() == 1 ? bias_.reshape({-1}) : bias_, places_);
+  }
+
+  std::optional<MaskTiles> tiles() const override {
+    return MaskTiles{.kind = TileKind::places, .values = bias_.reshape({heads(), -1}), .index = places_};
   }
 
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {

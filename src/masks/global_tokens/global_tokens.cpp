@@ -60,6 +60,12 @@ class GlobalTokensMask final : public Mask {
                    {std::nullopt, bordered_dense(factors->right.dense, tokens_, {1, 1}, {1, 0})}};
   }
 
+  std::optional<MaskTiles> tiles() const override {
+    auto tiles = inner_->tiles();
+    if (tiles) tiles->globals += tokens_;
+    return tiles;
+  }
+
   std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const override {
     const auto inner = inner_->masked_product_work(features, value_dim);
     if (!inner) return std::nullopt;

@@ -41,6 +41,10 @@ class FrozenMask final : public Mask {
     return once(factors_, [this] { return mask_->factors(); });
   }
 
+  std::optional<MaskTiles> tiles() const override {
+    return once(tiles_, [this] { return mask_->tiles(); });
+  }
+
   std::optional<double> masked_product_work(int64_t features, int64_t value_dim) const override {
     return mask_->masked_product_work(features, value_dim);
   }
@@ -83,6 +87,7 @@ class FrozenMask final : public Mask {
   mutable Once<at::Tensor> dense_;
   mutable Once<std::optional<SparseMatrix>> sparse_;
   mutable Once<std::optional<Factors>> factors_;
+  mutable Once<std::optional<MaskTiles>> tiles_;
 };
 
 }  // namespace

@@ -107,6 +107,18 @@ MaskedProductGradients Mask::masked_product_backward(const at::Tensor& a, const 
   return {masked_product(grad, c, b, false), masked_product(c, grad, a, true), masked_product(b, a, grad, true)};
 }
 
+std::optional<MaskTiles> Mask::tiles() const {
+  if (!counts().dense_factors) return std::nullopt;
+  const auto product = factors();
+  if (!product || !product->left.dense.defined()) return std::nullopt;
+  // One side may differ from head to head where the other does not.
+  const auto heads_of = [](const at::Tensor& side) { return side.dim() == 3 ? side.size(0) : 1; };
+  const int64_t heads = std::max(heads_of(product->left.dense), heads_of(product->right.dense));
+  const auto by_heads = [heads](const at::Tensor& side) { return side.expand({heads, -1, -1}); };
+  return MaskTiles{
+      .kind = TileKind::factors, .values = by_heads(product->left.dense), .right = by_heads(product->right.dense)};
+}
+
 MaskPtr Mask::rebuild(const std::vector<at::Tensor>&) const {
   return parameters().empty() ? shared_from_this() : nullptr;
 }

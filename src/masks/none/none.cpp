@@ -16,13 +16,19 @@ class NoneMask final : public Mask {
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(nodes_);
-    return {.operator_work = n, .factor_entries = 2 * n, .dense_factors = true, .dense_work = n * n};
+    return {.operator_work = n,
+            .factor_entries = 2 * n,
+            .dense_factors = true,
+            .dense_work = n * n,
+            .tiles = TileKind::ones};
   }
 
   std::optional<Factors> factors() const override {
     const at::Tensor ones = at::ones({nodes_, 1});
     return Factors{{std::nullopt, ones}, {std::nullopt, ones}};
   }
+
+  std::optional<MaskTiles> tiles() const override { return MaskTiles{.kind = TileKind::ones}; }
 
   MaskPtr to(const at::TensorOptions&) const override { return shared_from_this(); }
   at::Tensor apply(const at::Tensor& x) const override { return column_sums(x).expand_as(x).contiguous(); }

@@ -48,6 +48,7 @@ OffsetRule::OffsetRule(std::vector<int64_t> dims, bool by_distance, const Toepli
       offset_shape_(parameter_shape_of(dims_, false)),
       parameter_shape_(parameter_shape_of(dims_, by_distance)) {
   for (int64_t n : dims_) nodes_ *= n;
+  for (int64_t n : offset_shape_) offset_count_ *= static_cast<double>(n);
   if (by_distance_) {
     at::Tensor distance = at::zeros(offset_shape_, at::kLong);
     for (size_t axis = 0; axis < dims_.size(); ++axis) distance.add_(axis_offsets(offset_shape_, axis).abs());
@@ -64,6 +65,21 @@ at::Tensor OffsetRule::offsets(const at::Tensor& parameter) const {
   shape.insert(shape.end(), offset_shape_.begin(), offset_shape_.end());
   values = values.reshape(shape);
   return allowed_.defined() ? values * allowed_.to(values.device()) : values;
+}
+
+at::Tensor OffsetRule::codes(at::Device device) const {
+  const std::lock_guard lock(codes_mutex_);
+  for (const at::Tensor& known : codes_) {
+    if (known.device() == device) return known;
+  }
+  const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+  at::Tensor codes = at::zeros({1}, at::kInt);
+  for (size_t axis = 0; axis < dims_.size(); ++axis) {
+    const int64_t step = offset_shape_[axis];
+    codes = (codes.unsqueeze(1) * step + at::arange(dims_[axis], at::kInt)).reshape({-1});
+  }
+  codes_.push_back(codes.to(device));
+  return codes_.back();
 }
 
 at::Tensor OffsetRule::gradient(const at::Tensor& parameter, const at::Tensor& grad_offsets) const {

@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
+#include <mutex>
 #include <vector>
 
 #include "topomask/toeplitz.h"
@@ -26,6 +28,11 @@ class OffsetRule {
   const std::vector<int64_t>& parameter_shape() const { return parameter_shape_; }
 
   at::Tensor offsets(const at::Tensor& parameter) const;  ///< g, differentiable
+  /// Row-major numbers of the nodes' coordinates among the offsets: i − j is offset codes_i − codes_j + code_shift().
+  /// Made once for each device; where there are fewer than 2³¹ offsets.
+  bool has_codes() const { return nodes_ > 0 && offset_count_ <= std::numeric_limits<int32_t>::max(); }
+  at::Tensor codes(at::Device device) const;
+  int64_t code_shift() const { return (static_cast<int64_t>(offset_count_) - 1) / 2; }
   /// ∂/∂parameter from ∂/∂g.
   at::Tensor gradient(const at::Tensor& parameter, const at::Tensor& grad_offsets) const;
 
@@ -36,8 +43,11 @@ class OffsetRule {
   ToeplitzOptions options_;
   std::vector<int64_t> offset_shape_;     // 2n_s − 1
   std::vector<int64_t> parameter_shape_;  // the same, or K
-  at::Tensor distance_;                   // int64 [1, offsets]: which f an offset takes
-  at::Tensor allowed_;                    // bool, offset_shape_: false in the future
+  double offset_count_ = 1;               // of all axes together
+  mutable std::mutex codes_mutex_;
+  mutable std::vector<at::Tensor> codes_;  // int32 [nodes], one for each device
+  at::Tensor distance_;                    // int64 [1, offsets]: which f an offset takes
+  at::Tensor allowed_;                     // bool, offset_shape_: false in the future
 };
 
 }  // namespace topomask

@@ -33,12 +33,23 @@ class ToeplitzMask final : public Mask {
   std::vector<at::Tensor> parameters() const override { return {parameter_}; }
 
   MaskCounts counts() const override {
-    return {.operator_work = std::min(matrix_work(), fft_work(dims())), .dense_work = pairs()};
+    MaskCounts counts{.operator_work = std::min(matrix_work(), fft_work(dims())), .dense_work = pairs()};
+    if (rule_->has_codes()) counts.tiles = TileKind::offsets;
+    return counts;
   }
 
   at::Tensor dense() const override {
     const at::Tensor matrix = toeplitz_dense(rule_->offsets(parameter_), dims());
     return heads() == 1 ? matrix[0] : matrix;
+  }
+
+  std::optional<MaskTiles> tiles() const override {
+    if (!rule_->has_codes()) return std::nullopt;
+    const NoAutocast no_autocast;
+    return MaskTiles{.kind = TileKind::offsets,
+                     .values = rule_->offsets(parameter_).flatten(1),
+                     .index = rule_->codes(parameter_.device()),
+                     .shift = rule_->code_shift()};
   }
 
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {

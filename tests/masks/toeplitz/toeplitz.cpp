@@ -283,10 +283,10 @@ TEST(Toeplitz, TransformsAtFastSizes) {
   }
 }
 
-TEST(Toeplitz, LetsSmallGridsGoDense) {
+TEST(Toeplitz, LetsSmallGridsGoFused) {
   const at::Tensor x = at::rand({256, 64});
   const Plan small = explain(x, x, x, toeplitz_mask({16, 16}, at::rand({31, 31})));
-  EXPECT_EQ(small.route, Route::dense) << small;
+  EXPECT_EQ(small.route, Route::fused) << small;
   const at::Tensor y = at::rand({4096, 64});
   const Plan large = explain(y, y, y, toeplitz_mask({64, 64}, at::rand({127, 127})));
   EXPECT_EQ(large.route, Route::operator_) << large;

@@ -1,0 +1,220 @@
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_bf16.h>
+#include <torch/library.h>
+
+#include <list>
+#include <mutex>
+
+#include "core/checks.h"
+#include "core/cuda/dispatch.h"
+#include "ops/fused_attention/arguments.h"
+#include "ops/fused_attention/cuda_kernel.h"
+#include "ops/fused_attention/tile_groups.h"
+
+// fused_attention on the GPU: layout and launches.
+
+namespace topomask::ops::fused_attention {
+namespace {
+
+using at::Tensor;
+using Value = __nv_bfloat16;
+
+/// What the codes of a Toeplitz mask say once and for all: copied to the host the first time they are seen.
+struct Codes {
+  Tensor given;  // held, so that its address stays its own
+  int64_t globals = 0;
+  Tensor codes;  // of all nodes
+  int window = 0;
+  std::vector<int32_t> host;
+  int tile = 0;  // of the groups; 0: not made yet
+  int groups = 0;
+  Tensor first, rows, columns;
+};
+
+std::shared_ptr<Codes> codes_of(const MaskTiles& mask) {
+  constexpr size_t kKept = 32;
+  static std::mutex mutex;
+  static std::list<std::shared_ptr<Codes>>* const kept = new std::list<std::shared_ptr<Codes>>;  // outlives the GPU
+  const std::lock_guard lock(mutex);
+  for (auto known = kept->begin(); known != kept->end(); ++known) {
+    if ((*known)->given.is_same(mask.index) && (*known)->globals == mask.globals) {
+      kept->splice(kept->begin(), *kept, known);
+      return kept->front();
+    }
+  }
+  auto made = std::make_shared<Codes>();
+  made->given = mask.index;
+  made->globals = mask.globals;
+  made->codes = at::constant_pad_nd(mask.index, {mask.globals, 0}).contiguous();
+  const Tensor host = made->codes.cpu();
+  made->host.assign(host.const_data_ptr<int32_t>(), host.const_data_ptr<int32_t>() + host.numel());
+  made->window = static_cast<int>(std::min(longest_window(made->host.data(), std::ssize(made->host), 128),
+                                           static_cast<int64_t>(cuda::kLongestWindow)));
+  kept->push_front(made);
+  if (kept->size() > kKept) kept->pop_back();
+  return made;
+}
+
+void make_groups(Codes& codes, int tile) {
+  if (codes.tile == tile) return;
+  const TileGroups groups = equal_tiles(codes.host.data(), std::ssize(codes.host), tile);
+  const auto moved = [&](const std::vector<int32_t>& x) { return at::tensor(x, at::kInt).to(codes.codes.device()); };
+  codes.first = moved(groups.first);
+  codes.rows = moved(groups.rows);
+  codes.columns = moved(groups.columns);
+  codes.groups = static_cast<int>(groups.first.size()) - 1;
+  codes.tile = tile;
+}
+
+template <class T>
+cuda::FusedRows<T> rows_of(const Tensor& x) {
+  return {cuda::data<T>(x), x.stride(0), x.stride(1), x.stride(2), static_cast<int>(x.size(3))};
+}
+
+/// A call with its tensors laid out; it holds what the arguments point to.
+struct Call {
+  Call(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const MaskTiles& given, const Options& options,
+       const Tensor& denominator, const Tensor& largest)
+      : q(cuda::readable_rows(q_in)), k(cuda::readable_rows(k_in)), v(cuda::readable_rows(v_in)), mask(given) {
+    args = {.q = rows_of<const Value>(q),
+            .k = rows_of<const Value>(k),
+            .v = rows_of<const Value>(v),
+            .mask = {.kind = mask.kind,
+                     .heads = 1,
+                     .nodes = q.size(2),
+                     .globals = mask.globals,
+                     .length = 0,
+                     .values = nullptr},
+            .weighting = options.weighting,
+            .batch = static_cast<int>(q.size(0)),
+            .heads = static_cast<int>(q.size(1)),
+            .window = 0,
+            .scale = static_cast<float>(options.scale),
+            .eps = static_cast<float>(options.eps),
+            .denominator = cuda::data<float>(denominator),
+            .largest = cuda::data<float>(largest)};
+    if (!has_values(mask.kind)) return;
+    values = mask.values.contiguous();
+    args.mask.heads = values.size(0);
+    args.mask.length = values.numel() / std::max<int64_t>(1, values.size(0));
+    args.mask.values = values.const_data_ptr<float>();
+    if (mask.kind == TileKind::places) {
+      index = mask.index.contiguous();
+      args.mask.places = index.const_data_ptr<int16_t>();
+    }
+    if (mask.kind == TileKind::offsets) {
+      codes = codes_of(mask);
+      args.mask.codes = codes->codes.const_data_ptr<int32_t>();
+      args.mask.shift = mask.shift;
+      args.window = codes->window;
+    }
+  }
+
+  Tensor q, k, v, values, index;
+  MaskTiles mask;
+  std::shared_ptr<Codes> codes;
+  cuda::FusedArgs<Value> args;
+};
+
+void check_rows(const Tensor& q, const Tensor& v, const MaskTiles& mask, const Options& options) {
+  TORCH_CHECK(
+      supports({q.scalar_type(), q.size(3), v.size(3), mask.kind, options.weighting, at::kCUDA}),
+      "fused_attention: q must be BFloat16 with at most 128 features on cuda, and the mask not of factors, got ",
+      describe(q), ", v ", describe(v), " and kind ", static_cast<int>(mask.kind));
+  TORCH_CHECK(q.size(0) * q.size(1) <= 65535, "fused_attention: batch times heads must be at most 65535, got ",
+              q.size(0) * q.size(1));
+}
+
+Three forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& right,
+                   const Tensor& index, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
+                   double eps) {
+  const MaskTiles mask = tiles_of(values, right, index, kind, shift, globals);
+  const Options options = options_of(weighting, scale, eps);
+  check(q, k, v, mask, options);
+  check_rows(q, v, mask, options);
+  const c10::cuda::CUDAGuard guard(q.device());
+  const auto sums = q.options().dtype(at::kFloat);
+  const Tensor denominator = at::empty(q.sizes().slice(0, 3), sums);
+  const Tensor largest = options.weighting == Weighting::kernel ? at::empty({0}, sums) : at::empty_like(denominator);
+  if (v.numel() == 0) return {at::zeros_like(v), denominator.zero_(), largest.zero_()};
+  const Call call(q, k, v, mask, options, denominator, largest);
+  const Tensor out = at::empty(call.v.sizes(), v.options());
+  C10_CUDA_CHECK(cuda::fused_forward(call.args, rows_of<Value>(out), c10::cuda::getCurrentCUDAStream()));
+  return {cuda::from_rows(out, v.size(3)), denominator, largest};
+}
+
+/// The gradient of the mask's values, in the shape of [H, length].
+Tensor mask_gradient(const Call& call, const cuda::FusedGradArgs<Value>& grads) {
+  constexpr int64_t kBlocks = 132;  // a fixed number, on which the order of sums depends
+  const auto& args = call.args;
+  const int64_t nodes = args.mask.nodes, heads = args.mask.heads;
+  const int64_t sharing = static_cast<int64_t>(args.batch) * args.heads / heads;
+  cuda::FusedGroups groups{};
+  const bool table = call.mask.kind == TileKind::places || call.mask.kind == TileKind::hamming;
+  groups.tile = nodes > 1024 && args.q.width <= 64 && args.v.width <= 64 && !table ? 128 : 64;
+  const int64_t blocks = (nodes + groups.tile - 1) / groups.tile, wanted = groups.tile == 128 ? kBlocks : 3 * kBlocks;
+  groups.groups = static_cast<int>(blocks * blocks);
+  if (call.codes) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    make_groups(*call.codes, groups.tile);
+    groups.groups = call.codes->groups;
+    groups.first = call.codes->first.const_data_ptr<int32_t>();
+    groups.rows = call.codes->rows.const_data_ptr<int32_t>();
+    groups.columns = call.codes->columns.const_data_ptr<int32_t>();
+  }
+  const bool matrix = call.mask.kind == TileKind::matrix;
+  groups.parts = matrix ? groups.groups : static_cast<int>(std::clamp<int64_t>(wanted / heads, 1, groups.groups));
+  groups.splits =
+      static_cast<int>(std::clamp<int64_t>(wanted / (groups.parts * heads), 1, std::max<int64_t>(1, sharing)));
+  const int64_t copies = matrix ? groups.splits : static_cast<int64_t>(groups.parts) * groups.splits;
+  const Tensor sums = at::zeros({copies, heads, args.mask.length}, call.values.options());
+  do {
+    C10_CUDA_CHECK(
+        cuda::fused_mask_gradient(args, grads, groups, cuda::data<float>(sums), c10::cuda::getCurrentCUDAStream()));
+    groups.first_place += static_cast<int>(cuda::kLongestTable);
+  } while (table && groups.first_place < args.mask.length);
+  return sums.sum(0);
+}
+
+Five backward_cuda(const Tensor& grad_in, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
+                   const Tensor& right, const Tensor& index, const Tensor& out_in, const Tensor& denominator,
+                   const Tensor& largest, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
+                   double eps, bool want_mask) {
+  const MaskTiles mask = tiles_of(values, right, index, kind, shift, globals);
+  const Options options = options_of(weighting, scale, eps);
+  const Tensor none = at::empty({0}, values.options());
+  const bool learned = want_mask && has_values(mask.kind);
+  if (v.numel() == 0) {
+    return {at::zeros_like(q), at::zeros_like(k), at::zeros_like(v), learned ? at::zeros_like(values) : none, none};
+  }
+  const c10::cuda::CUDAGuard guard(q.device());
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  const Tensor made = denominator.contiguous(), most = largest.contiguous();
+  const Call call(q, k, v, mask, options, made, most);
+  const Tensor grad = cuda::readable_rows(grad_in), out = cuda::readable_rows(out_in);
+  const Tensor inverse = at::empty_like(made), delta = at::empty_like(made);
+  const cuda::FusedGradArgs<Value> grads{.out = rows_of<const Value>(out),
+                                         .grad = rows_of<const Value>(grad),
+                                         .inverse = cuda::data<float>(inverse),
+                                         .delta = cuda::data<float>(delta)};
+  const Tensor grad_q = at::empty(call.q.sizes(), q.options()), grad_k = at::empty(call.k.sizes(), k.options());
+  const Tensor grad_v = at::empty(call.v.sizes(), v.options());
+  C10_CUDA_CHECK(cuda::fused_statistics(call.args, grads, stream));
+  C10_CUDA_CHECK(cuda::fused_query_gradient(call.args, grads, rows_of<Value>(grad_q), stream));
+  C10_CUDA_CHECK(cuda::fused_key_gradients(call.args, grads, rows_of<Value>(grad_k), rows_of<Value>(grad_v), stream));
+  return {cuda::from_rows(grad_q, q.size(3)), cuda::from_rows(grad_k, k.size(3)), cuda::from_rows(grad_v, v.size(3)),
+          learned ? mask_gradient(call, grads).view(values.sizes()) : none, none};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(topomask, CUDA, m) {
+  m.impl("fused_attention", forward_cuda);
+  m.impl("fused_attention_backward", backward_cuda);
+}
+
+}  // namespace topomask::ops::fused_attention

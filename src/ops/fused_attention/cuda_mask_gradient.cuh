@@ -1,0 +1,204 @@
+#pragma once
+
+#include "ops/fused_attention/cuda_columns.cuh"
+
+// The pass that holds a tile of the gradient of M and steps through the slices, and the tiles of one group, that it is
+// a sum over. A group is reduced to the parameters once, by one block, in a fixed order.
+
+namespace topomask::cuda {
+
+template <TileKind kKind>
+inline constexpr bool kTableKind = kKind == TileKind::places || kKind == TileKind::hamming;
+
+template <int kTile, int kM, int kD, TileKind kKind>
+__host__ __device__ constexpr int mask_gradient_shared(int length) {
+  const int loads = 2 * kTile * (2 * kM + 2 * kD) * 2, reduction = kTile * (kTile + 1) * 4 + (int)kLongestWindow * 4;
+  return (loads > reduction ? loads : reduction) +
+         (kTableKind<kKind> ? (length < kLongestTable ? length : (int)kLongestTable) * kTile * 4 * 4 : 0);
+}
+
+/// Adds the tile [kTile, kTile + 1] in shared memory to the offsets `sums` that it is a window of: a row at a time,
+/// whose columns are all different offsets.
+template <int kTile>
+__device__ __forceinline__ void reduce_to_offsets(const float* tile, float* window, const TileMask<float>& mask,
+                                                  int row0, int column0, int longest, float* sums) {
+  constexpr int kThreadCount = kTile * 4;
+  const int nodes = (int)mask.nodes, globals = (int)mask.globals;
+  const int rows = min(kTile, nodes - row0), columns = min(kTile, nodes - column0);
+  const int low = mask.codes[row0], high = mask.codes[column0 + columns - 1];
+  const int length = mask.codes[row0 + rows - 1] - low + high - mask.codes[column0] + 1;
+  float* to = sums + low - high + mask.shift;
+  const bool fits = length <= longest;
+  if (!fits) window = to;
+  for (int at = threadIdx.x; at < length && fits; at += kThreadCount) window[at] = 0;
+  const int column = column0 + threadIdx.x;
+  const bool takes = threadIdx.x < columns && column >= globals;
+  const int code = takes ? mask.codes[column] : 0;
+  __syncthreads();
+  for (int row = 0; row < rows; ++row) {
+    if (takes && row0 + row >= globals) {
+      window[mask.codes[row0 + row] - low + high - code] += tile[row * (kTile + 1) + threadIdx.x];
+    }
+    __syncthreads();
+  }
+  for (int at = threadIdx.x; at < length && fits; at += kThreadCount) to[at] += window[at];
+  __syncthreads();
+}
+
+template <class T, int kTile, int kM, int kD, TileKind kKind, Weighting kWeighting>
+__global__ void __launch_bounds__(kTile * 4)
+    fused_mask_gradient_kernel(const __grid_constant__ FusedArgs<T> a, const __grid_constant__ FusedGradArgs<T> g,
+                               const __grid_constant__ FusedGroups groups, float* all_sums) {
+  constexpr int kThreadCount = kTile * 4;
+  constexpr int kFeatureBytes = kTile * kM * 2, kValueBytes = kTile * kD * 2,
+                kStage = 2 * (kFeatureBytes + kValueBytes);
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const uint32_t room = shared_address(shared);
+  const int nodes = (int)a.mask.nodes, globals = (int)a.mask.globals, inner = nodes - globals;
+  // A warp holds sixteen rows of one half of the columns.
+  constexpr int kColumns = kTile / 2;
+  const int warp = threadIdx.x / 32 % (kTile / 16), lane = threadIdx.x % 32;
+  const int half_column = threadIdx.x / 32 / (kTile / 16) * kColumns;
+  const int part = blockIdx.x, mask_head = blockIdx.y, split = blockIdx.z;
+  const TileValues<kKind, false> mask(a.mask, mask_head, a.window);
+
+  // The slices that share this head of the mask, of which this block takes some.
+  const int sharing = a.mask.heads == 1 ? a.batch * a.heads : a.batch;
+  const int begin = (int)((int64_t)sharing * split / groups.splits);
+  const int count = (int)((int64_t)sharing * (split + 1) / groups.splits) - begin;
+  const int copy = kKind == TileKind::matrix ? split : split * groups.parts + part;
+  float* sums = all_sums + ((int64_t)copy * a.mask.heads + mask_head) * a.mask.length;
+  float* histogram = reinterpret_cast<float*>(shared + mask_gradient_shared<kTile, kM, kD, kKind>(0)) + threadIdx.x;
+  const int places = min((int)a.mask.length - groups.first_place, (int)kLongestTable);  // that this launch sums
+  if constexpr (kTableKind<kKind>) {
+    for (int at = 0; at < places; ++at) histogram[at * kThreadCount] = 0;
+  }
+
+  for (int round = 0; round * groups.parts < groups.groups; ++round) {
+    const int group = round * groups.parts + (round % 2 == 0 ? part : groups.parts - 1 - part);
+    if (group >= groups.groups) continue;
+    const bool alone = groups.first == nullptr;
+    const int blocks = (nodes + kTile - 1) / kTile, member0 = alone ? group : groups.first[group];
+    const int steps = (alone ? 1 : groups.first[group + 1] - member0) * count;
+    const auto row_of = [&](int member) { return (alone ? member / blocks : groups.rows[member]) * kTile; };
+    const auto column_of = [&](int member) { return (alone ? member % blocks : groups.columns[member]) * kTile; };
+    // Where a step finds its tiles, known a step before it is loaded.
+    struct Step {
+      int row0, column0, batch, head;
+    };
+    const auto step_at = [&](int step) -> Step {
+      const int slice = begin + step % count, member = member0 + step / count;
+      return {row_of(member), column_of(member), a.mask.heads == 1 ? slice / a.heads : slice,
+              a.mask.heads == 1 ? slice % a.heads : mask_head};
+    };
+    float inverse[2], delta[2], largest[2] = {}, next_inverse[2], next_delta[2], next_largest[2] = {};
+    const auto load = [&](const Step& s, int stage) {
+      const uint32_t at = room + stage * kStage;
+      FusedTile<kM>{at}.template load<kThreadCount>(a.q.data + slice_of(a.q, s.batch, s.head), a.q.row, a.q.width,
+                                                    s.row0, kTile, nodes);
+      FusedTile<kM>{at + kFeatureBytes}.template load<kThreadCount>(a.k.data + slice_of(a.k, s.batch, s.head), a.k.row,
+                                                                    a.k.width, s.column0, kTile, nodes);
+      FusedTile<kD>{at + 2 * kFeatureBytes}.template load<kThreadCount>(g.grad.data + slice_of(g.grad, s.batch, s.head),
+                                                                        g.grad.row, g.grad.width, s.row0, kTile, nodes);
+      FusedTile<kD>{at + 2 * kFeatureBytes + kValueBytes}.template load<kThreadCount>(
+          a.v.data + slice_of(a.v, s.batch, s.head), a.v.row, a.v.width, s.column0, kTile, nodes);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = s.row0 + warp * 16 + lane / 4 + 8 * half;
+        const int64_t from = (int64_t)(s.batch * a.heads + s.head) * nodes + min(i, nodes - 1);
+        next_inverse[half] = i < nodes ? g.inverse[from] : 0;
+        next_delta[half] = g.delta[from];
+        if constexpr (kWeighting != Weighting::kernel) next_largest[half] = a.largest[from];
+      }
+    };
+
+    float total[kColumns / 8][4];
+#pragma unroll
+    for (int n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) total[n][e] = 0;
+    }
+    Step now = step_at(0), next = step_at(min(1, max(steps - 1, 0)));
+    if (steps > 0) load(now, 0);
+    commit_copies();
+    for (int step = 0; step < steps; ++step) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        inverse[half] = next_inverse[half], delta[half] = next_delta[half], largest[half] = next_largest[half];
+      }
+      const int row0 = now.row0, column0 = now.column0;
+      if (step + 1 < steps) load(next, (step + 1) % 2);
+      commit_copies();
+      now = next;
+      next = step_at(min(step + 2, steps - 1));
+      wait_for_copies<1>();
+      __syncthreads();
+      const uint32_t at = room + step % 2 * kStage;
+      const FusedTile<kM> queries{at}, keys{at + kFeatureBytes};
+      const FusedTile<kD> grads{at + 2 * kFeatureBytes}, values{at + 2 * kFeatureBytes + kValueBytes};
+      uint32_t q[1][kM / 16][4], grad[1][kD / 16][4];
+#pragma unroll
+      for (int k = 0; k < kM / 16; ++k) queries.left(q[0][k], warp * 16, k);
+#pragma unroll
+      for (int k = 0; k < kD / 16; ++k) grads.left(grad[0][k], warp * 16, k);
+#pragma unroll
+      for (int chunk = 0; chunk < kColumns; chunk += kFusedChunk) {
+        float s[1][4][4], p[1][4][4];
+        fused_scores<T, kM, 1>(s, q, keys, half_column + chunk);
+        fused_scores<T, kD, 1>(p, grad, values, half_column + chunk);
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            float m = 0;
+            if constexpr (kWeighting == Weighting::additive) {
+              m = mask.direct(row0 + warp * 16 + lane / 4 + e / 2 * 8,
+                              column0 + half_column + chunk + n * 8 + lane % 4 * 2 + e % 2);
+            }
+            total[chunk / 8 + n][e] += pair_gradients<kWeighting>(m, s[0][n][e], p[0][n][e], inverse[e / 2],
+                                                                  delta[e / 2], largest[e / 2], a.scale)
+                                           .mask;
+          }
+        }
+      }
+      __syncthreads();
+    }
+    wait_for_copies<0>();
+    __syncthreads();
+
+    const int row0 = row_of(member0), column0 = column_of(member0);
+#pragma unroll
+    for (int n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int row = warp * 16 + lane / 4 + e / 2 * 8, column = half_column + n * 8 + lane % 4 * 2 + e % 2;
+        const int i = row0 + row - globals, j = column0 + column - globals;
+        const bool counts = i >= 0 && j >= 0 && i < inner && j < inner;
+        if constexpr (kKind == TileKind::offsets) {
+          reinterpret_cast<float*>(shared)[row * (kTile + 1) + column] = total[n][e];
+        } else if constexpr (kKind == TileKind::matrix) {
+          if (counts) sums[(int64_t)i * inner + j] = total[n][e];
+        } else if constexpr (kTableKind<kKind>) {
+          const int place = counts ? mask.place(i, j) - groups.first_place : -1;
+          if (place >= 0 && place < places) histogram[place * kThreadCount] += total[n][e];
+        }
+      }
+    }
+    if constexpr (kKind == TileKind::offsets) {
+      __syncthreads();
+      float* tile = reinterpret_cast<float*>(shared);
+      reduce_to_offsets<kTile>(tile, tile + kTile * (kTile + 1), a.mask, row0, column0, a.window, sums);
+    }
+  }
+  if constexpr (kTableKind<kKind>) {
+    __syncthreads();
+    histogram -= threadIdx.x;
+    for (int place = threadIdx.x; place < places; place += kThreadCount) {
+      double sum = 0;
+      for (int thread = 0; thread < kThreadCount; ++thread) sum += histogram[place * kThreadCount + thread];
+      sums[groups.first_place + place] = (float)sum;
+    }
+  }
+}
+
+}  // namespace topomask::cuda

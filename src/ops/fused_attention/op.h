@@ -1,0 +1,61 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <tuple>
+
+#include "core/internal_api.h"
+#include "ops/fused_attention/tile_mask.h"
+#include "topomask/mask_tiles.h"
+
+namespace TOPOMASK_INTERNAL_API topomask {
+namespace ops::fused_attention {
+
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Five = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+struct Options {
+  Weighting weighting = Weighting::kernel;
+  double scale = 1;   ///< of the scores; softmax alone
+  double eps = 1e-6;  ///< D is kept this far from zero, with its sign; not where the mask is additive
+};
+
+/// Attention with the weights W_ij of `Weighting`, tile by tile: out = W V / D for q, k [B, H, N, m] and v [B, H, N,
+/// d], without an N×N matrix forward or backward. Returns out in the dtype of v, D before its clamp [B, H, N], and the
+/// largest exponents [B, H, N] (softmax; empty otherwise). Differentiable once, in q, k, v and the tiles' values. The
+/// operator `fused_attention`.
+Three forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskTiles& mask,
+              const Options& options);
+
+/// Gradients of q, k, v, mask.values and mask.right, the last two empty where there are none or they are not wanted.
+/// Sums come in an order that does not depend on the number of threads.
+Five backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+              const MaskTiles& mask, const Options& options, const Three& forward, bool want_mask);
+
+/// A problem, as far as kernels depend on it.
+struct Problem {
+  at::ScalarType dtype;
+  int64_t features, value_dim;
+  TileKind kind;
+  Weighting weighting = Weighting::kernel;
+  at::DeviceType device = at::kCPU;
+};
+
+/// The widest rows of the kernels on a GPU.
+inline constexpr int64_t kMostCudaWidth = 128;
+
+/// Whether there is a kernel for it: on a GPU for bfloat16, rows of at most kMostCudaWidth values, and every kind but
+/// factors, which the features route takes.
+bool supports(const Problem& problem);
+
+/// What the operator asks of its arguments, on every device.
+void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskTiles& mask,
+           const Options& options);
+
+/// Whether values of that kind are there to be learned.
+constexpr bool has_values(TileKind kind) {
+  return kind != TileKind::ones && kind != TileKind::causal;
+}
+
+}  // namespace ops::fused_attention
+}  // namespace topomask
