@@ -1,5 +1,7 @@
 #include "cuda/device.h"
+#include "ops/nearest_neighbours/op.h"
 #include "support/compare.h"
+#include "topomask/neighbour_walks.h"
 
 namespace topomask {
 namespace {
@@ -27,6 +29,41 @@ TEST_F(Knn, IsTheCpusGraph) {
 
 TEST_F(Knn, OfTooManyNeighboursIsRefused) {
   EXPECT_ERROR(Graph::knn(at::rand({99, 3}, gpu_), {.k = 40}), "knn: k must be in [1, 32] on a GPU");
+}
+
+TEST_F(Knn, OfCloudsIsTheCpus) {
+  at::manual_seed(2);
+  // Points on a lattice have ties everywhere.
+  for (const at::Tensor& points : {at::rand({3, 701, 3}), at::randint(0, 7, {2, 350, 3}).to(at::kDouble)}) {
+    const at::Tensor queries = at::rand({points.size(0), 257, 3}, points.options()) * 7;
+    for (const int64_t k : {1, 3, 7, 16, 20}) {
+      EXPECT_TRUE(cloud_neighbours(points.to(gpu_), k).cpu().equal(cloud_neighbours(points, k))) << k;
+      const auto find = [&](const at::Tensor& q, const at::Tensor& p) {
+        return ops::nearest_neighbours::find_in_clouds(q, p, k, false);
+      };
+      EXPECT_TRUE(find(queries.to(gpu_), points.to(gpu_)).cpu().equal(find(queries, points))) << k;
+    }
+  }
+}
+
+TEST_F(Knn, WalksAndAttentionOverThemAreTheCpus) {
+  at::manual_seed(3);
+  const at::Tensor points = at::rand({2, 500, 3});
+  const NeighbourWalks here(cloud_neighbours(points, 3), 3), there(cloud_neighbours(points.to(gpu_), 3), 3);
+  EXPECT_TRUE(there.columns().cpu().equal(here.columns()));
+  std::vector<at::Tensor> inputs{at::rand({2, 500, 16}), at::rand({2, 500, 16}), at::rand({2, 500, 24}), at::rand({4})};
+  std::vector<at::Tensor> moved;
+  for (at::Tensor& x : inputs) {
+    moved.push_back(x.to(gpu_).requires_grad_(true));
+    x.requires_grad_(true);
+  }
+  const at::Tensor out = neighbour_attention(inputs[0], inputs[1], inputs[2], here, inputs[3]);
+  const at::Tensor out_there = neighbour_attention(moved[0], moved[1], moved[2], there, moved[3]);
+  EXPECT_TRUE(testing::close(out_there.cpu(), out, 1e-5));
+  const at::Tensor cotangent = at::randn_like(out);
+  const auto wanted = testing::gradients(out, cotangent, inputs);
+  const auto actual = testing::gradients(out_there, cotangent.to(gpu_), moved);
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(testing::close(actual[i].cpu(), wanted[i], 1e-4)) << i;
 }
 
 }  // namespace

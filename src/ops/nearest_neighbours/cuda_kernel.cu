@@ -66,7 +66,7 @@ __device__ __forceinline__ double exact_distance(const T* a, const T* b, int dim
   return distance;
 }
 
-/// A thread takes a point and a part of the candidates, which pass through shared memory and are looked at four at a
+/// A thread takes a query and a part of the candidates, which pass through shared memory and are looked at four at a
 /// time: one branch, and a few wide loads, for all four.
 template <class T, int kCapacity, int kDims>
 __global__ void __launch_bounds__(kThreads) part_kernel(const KnnArgs<T> a) {
@@ -78,25 +78,29 @@ __global__ void __launch_bounds__(kThreads) part_kernel(const KnnArgs<T> a) {
   T* tile = reinterpret_cast<T*>(shared);  // [kThreads, dims]
   const int dims = kDims > 0 ? kDims : a.dims;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t cloud = blockIdx.z;
+  const T* points = a.points + cloud * a.count * dims;
+  const T* queries = a.queries + cloud * a.queried * dims;
   T own[kDims > 0 ? kDims : kMostDims];
-  for (int d = 0; d < dims; ++d) own[d] = i < a.count ? a.points[i * dims + d] : T(0);
+  for (int d = 0; d < dims; ++d) own[d] = i < a.queried ? queries[i * dims + d] : T(0);
   const int64_t share = (a.count + a.parts - 1) / a.parts;
   const int64_t begin = blockIdx.y * share, end = begin + share < a.count ? begin + share : a.count;
   const auto load = [&](int64_t first, int64_t last) {
     __syncthreads();
     for (int e = threadIdx.x; e < kThreads * dims; e += kThreads) {
-      tile[e] = first * dims + e < last * dims ? a.points[first * dims + e] : T(NAN);  // never nearer
+      tile[e] = first * dims + e < last * dims ? points[first * dims + e] : T(NAN);  // never nearer
     }
     __syncthreads();
   };
-  // The k nearest are no farther than the k nearest in this block. Without a first limit the filter would let most
-  // candidates pass to some thread of a warp, until the first few hundred have been seen.
+  // The k nearest are no farther than the k nearest among a few: the points of this block, or the first ones of the
+  // cloud. Without a first limit the filter would let most candidates pass to some thread of a warp, until the first
+  // few hundred have been seen.
   float limit = INFINITY;
   if constexpr (kFiltered) {
-    load(i - threadIdx.x, a.count);
+    load(a.exclude_self ? i - threadIdx.x : 0, a.count);
     Nearest<float, kCapacity> around;
     for (int c = 0; c < kThreads; ++c) {
-      if (c != threadIdx.x) around.offer(rough_distance<T>(own, tile + c * dims, dims), c);
+      if (!a.exclude_self || c != threadIdx.x) around.offer(rough_distance<T>(own, tile + c * dims, dims), c);
     }
     limit = safely_above(around.distance[kCapacity - 1]);
   }
@@ -127,17 +131,17 @@ __global__ void __launch_bounds__(kThreads) part_kernel(const KnnArgs<T> a) {
 #pragma unroll
       for (int g = 0; g < kTogether; ++g) {
         if (kFiltered && rough[g] > limit) continue;
-        if (first + c + g == i) continue;
+        if (a.exclude_self && first + c + g == i) continue;
         nearest.offer(exact_distance<T>(own, candidates + g * dims, dims), static_cast<int32_t>(first + c + g));
         if (kFiltered) limit = fminf(limit, safely_above(nearest.distance[kCapacity - 1]));
       }
     }
   }
-  if (i >= a.count) return;
+  if (i >= a.queried) return;
 #pragma unroll
   for (int n = 0; n < kCapacity; ++n) {
     if (n >= a.k) break;
-    const int64_t place = (static_cast<int64_t>(blockIdx.y) * a.k + n) * a.count + i;
+    const int64_t place = ((cloud * a.parts + blockIdx.y) * a.k + n) * a.queried + i;
     a.part_distance[place] = nearest.distance[n];
     a.part_index[place] = nearest.index[n];
   }
@@ -146,22 +150,24 @@ __global__ void __launch_bounds__(kThreads) part_kernel(const KnnArgs<T> a) {
 template <class T, int kCapacity>
 __global__ void __launch_bounds__(kThreads) merge_kernel(const KnnArgs<T> a) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= a.count) return;
+  if (i >= a.queried) return;
+  const int64_t cloud = blockIdx.y, listed = static_cast<int64_t>(a.parts) * a.k;
   Nearest<double, kCapacity> nearest;
-  for (int64_t p = 0; p < static_cast<int64_t>(a.parts) * a.k; ++p) {
-    const int32_t index = a.part_index[p * a.count + i];
-    if (index >= 0) nearest.offer(a.part_distance[p * a.count + i], index);
+  for (int64_t p = cloud * listed; p < (cloud + 1) * listed; ++p) {
+    const int32_t index = a.part_index[p * a.queried + i];
+    if (index >= 0) nearest.offer(a.part_distance[p * a.queried + i], index);
   }
 #pragma unroll
   for (int n = 0; n < kCapacity; ++n) {
-    if (n < a.k) a.nearest[i * a.k + n] = nearest.index[n];
+    if (n < a.k) a.nearest[(cloud * a.queried + i) * a.k + n] = nearest.index[n];
   }
 }
 
 template <class T, int kCapacity>
 void run(const KnnArgs<T>& args, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((args.count + kThreads - 1) / kThreads);
-  const dim3 grid(blocks, static_cast<unsigned>(args.parts));
+  const auto blocks = static_cast<unsigned>((args.queried + kThreads - 1) / kThreads);
+  const auto clouds = static_cast<unsigned>(args.clouds);
+  const dim3 grid(blocks, static_cast<unsigned>(args.parts), clouds);
   const size_t shared = static_cast<size_t>(kThreads) * args.dims * sizeof(T);
   switch (args.dims) {
     case 2:
@@ -173,17 +179,18 @@ void run(const KnnArgs<T>& args, cudaStream_t stream) {
     default:
       part_kernel<T, kCapacity, 0><<<grid, kThreads, shared, stream>>>(args);
   }
-  merge_kernel<T, kCapacity><<<blocks, kThreads, 0, stream>>>(args);
+  merge_kernel<T, kCapacity><<<dim3(blocks, clouds), kThreads, 0, stream>>>(args);
 }
 
 }  // namespace
 
 template <class T>
 void knn(const KnnArgs<T>& args, cudaStream_t stream) {
-  if (args.count == 0 || args.k == 0) return;
+  if (args.queried == 0 || args.clouds == 0 || args.k == 0) return;
   if (args.k <= 3) return run<T, 3>(args, stream);
   if (args.k <= 4) return run<T, 4>(args, stream);
   if (args.k <= 8) return run<T, 8>(args, stream);
+  if (args.k <= 16) return run<T, 16>(args, stream);
   run<T, kMostNeighbours>(args, stream);
 }
 

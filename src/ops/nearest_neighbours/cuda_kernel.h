@@ -6,16 +6,21 @@
 
 namespace topomask::cuda {
 
-/// The k nearest of N points, all pairs compared: points [N, dims], nearest int32 [N, k] by distance and then index. A
-/// point is not its own neighbour. Distances are made in float64, one rounding at a time, as on the CPU.
+/// The k nearest of N points to each of Q queries, in each of several clouds, all pairs compared: points [clouds, N,
+/// dims], queries [clouds, Q, dims], nearest int32 [clouds, Q, k] by distance and then index. Where the queries are the
+/// points, a point is not its own neighbour. Distances are made in float64, one rounding at a time, as on the CPU.
 template <class T>
 struct KnnArgs {
   const T* points;
-  int64_t count;
+  const T* queries;
+  int64_t count;    ///< N
+  int64_t queried;  ///< Q
+  int64_t clouds;   ///< at most 65535
+  bool exclude_self;
   int dims;
   int k;
   int parts;              ///< the candidates are shared out among so many blocks
-  double* part_distance;  ///< [parts, k, N]
+  double* part_distance;  ///< [clouds, parts, k, Q]
   int32_t* part_index;    ///< likewise
   int32_t* nearest;
 };

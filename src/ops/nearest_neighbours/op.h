@@ -11,5 +11,14 @@ namespace ops::nearest_neighbours {
 /// operator `nearest_neighbours`.
 at::Tensor find(const at::Tensor& points, c10::SymInt k);
 
+/// The k points of each cloud that are nearest to each of its queries: queries [B, Q, dims] and points [B, N, dims],
+/// finite and of one dtype → int32 [B, Q, k], places in the cloud, by distance and then index. 1 ≤ k ≤ N. With
+/// `exclude_self` the queries are the points, and query i does not find point i: k < N. No distance is compared between
+/// clouds. Nothing is read back from a GPU. The operator `nearest_points`.
+at::Tensor find_in_clouds(const at::Tensor& queries, const at::Tensor& points, c10::SymInt k, bool exclude_self);
+
+/// What the operator asks of its arguments on every device.
+void check_clouds(const at::Tensor& queries, const at::Tensor& points, int64_t k, bool exclude_self);
+
 }  // namespace ops::nearest_neighbours
 }  // namespace topomask

@@ -1,0 +1,145 @@
+// The model of point-cloud dynamics, timed: a training step of the Interlacer with each local layer, the path from a
+// new cloud to a pattern that attention takes, and the renderer. On the terminal, in milliseconds.
+//   points_bench [cpu|cuda] [particles of a time step, 32768] [samples of a ray, 64]
+
+#include <torch/cuda.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "tasks/autocast.h"
+#include "topomask/neighbour_walks.h"
+#include "topomask/nn/point_model.h"
+
+namespace topomask::bench {
+namespace {
+
+struct Setting {
+  at::Device device = at::kCPU;
+  int64_t particles = 32768, samples = 64;
+
+  bool on_gpu() const { return device.is_cuda(); }
+  at::TensorOptions options() const { return at::device(device).dtype(at::kFloat); }
+};
+
+template <class F>
+double median_ms(const Setting& setting, const F& f) {
+  const int warm = setting.on_gpu() ? 5 : 1, calls = setting.on_gpu() ? 20 : 3;
+  const auto wait = [&] {
+    if (setting.on_gpu()) torch::cuda::synchronize();
+  };
+  std::vector<double> times;
+  for (int i = 0; i < warm + calls; ++i) {
+    wait();
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    wait();
+    if (i >= warm) {
+      times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    }
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+/// Points near a table and some boxes, as cameras see them: surfaces, not a cube full of points.
+at::Tensor surfaces(int64_t clouds, int64_t points, const at::TensorOptions& options) {
+  const at::Tensor x = at::rand({clouds, points, 3}, options);
+  x.select(2, 2).mul_(0.002).add_((x.select(2, 0) > 0.8).to(at::kFloat) * x.select(2, 1) * 0.3);
+  return x;
+}
+
+void training_steps(const Setting& setting) {
+  constexpr int64_t kBatch = 2, kActionPoints = 64;
+  std::printf("training step of the Interlacer: %ld particles of either instant, batch %ld, width 128, 6 blocks, %s\n",
+              static_cast<long>(setting.particles), static_cast<long>(kBatch),
+              setting.on_gpu() ? "bfloat16" : "float32");
+  std::map<std::string, double> times;
+  for (const std::string local : {"none", "unmasked", "grf", "neighbours", "message_passing", "exact", "diffusion"}) {
+    PointModelOptions options;
+    options.particles = setting.particles;
+    options.local = local;
+    Interlacer model(options);
+    model.to(setting.device);
+    torch::optim::AdamW optimiser(model.parameters(), torch::optim::AdamWOptions(1e-4));
+    const auto cloud = [&] {
+      return PointCloud{surfaces(kBatch, setting.particles, setting.options()),
+                        at::randn({kBatch, setting.particles, options.features}, setting.options())};
+    };
+    const PointCloud before = cloud(), now = cloud();
+    const at::Tensor actions = at::rand({kBatch, 3, kActionPoints, 3}, setting.options());
+    try {
+      times[local] = median_ms(setting, [&] {
+        PointCloud next;
+        {
+          const Autocast autocast(setting.device.type(), setting.on_gpu() ? "bfloat16" : "float32");
+          next = model.forward(before, now, actions);
+        }
+        (next.positions.square().mean() + next.features.square().mean()).backward();
+        optimiser.step();
+        optimiser.zero_grad();
+      });
+      std::printf("  %-16s %9.2f ms   %.2f x the speed of none\n", local.c_str(), times[local],
+                  times["none"] / times[local]);
+    } catch (const c10::Error& error) {
+      std::printf("  %-16s failed: %s\n", local.c_str(), error.what_without_backtrace());
+    }
+    std::fflush(stdout);
+  }
+  std::printf("  grf / unmasked: %.2f x the speed (bar 0.9); grf / message_passing: %.2f x (bar 1.5)\n",
+              times["unmasked"] / times["grf"], times["message_passing"] / times["grf"]);
+}
+
+void new_cloud(const Setting& setting) {
+  const at::Tensor points = surfaces(1, 32768, setting.options());
+  at::Tensor neighbours;
+  const double knn = median_ms(setting, [&] { neighbours = cloud_neighbours(points, 3); });
+  const double rest = median_ms(setting, [&] { NeighbourWalks(neighbours, 3); });
+  const double all = median_ms(setting, [&] { NeighbourWalks(cloud_neighbours(points, 3), 3); });
+  std::printf(
+      "new cloud of 32768 points: neighbours %.3f ms, walks, table and pattern %.3f ms, together %.3f ms (bar "
+      "1.5 on a GPU)\n",
+      knn, rest, all);
+}
+
+void renderer(const Setting& setting) {
+  constexpr int64_t kBatch = 16, kRays = 2 * 128;
+  PointModelOptions options;
+  options.samples = setting.samples;
+  PointRenderer model(options);
+  model.to(setting.device);
+  PointCloud cloud{surfaces(kBatch, setting.particles, setting.options()).requires_grad_(true),
+                   at::randn({kBatch, setting.particles, options.features}, setting.options()).requires_grad_(true)};
+  const at::Tensor along = at::randn({kBatch, kRays, 3}, setting.options());
+  const Rays rays{at::rand({kBatch, kRays, 3}, setting.options()), along / along.norm(2, {2}, true)};
+  const auto render = [&] {
+    const Autocast autocast(setting.device.type(), setting.on_gpu() ? "bfloat16" : "float32");
+    return model.forward(cloud, rays);
+  };
+  const double forward = median_ms(setting, [&] {
+    const at::NoGradGuard no_grad;
+    render();
+  });
+  const double both = median_ms(setting, [&] { render().square().mean().backward(); });
+  std::printf(
+      "renderer, 128 rays x 2 cameras x batch 16, %ld samples of a ray: forward %.2f ms (bar 5), with backward "
+      "%.2f ms\n",
+      static_cast<long>(setting.samples), forward, both);
+}
+
+}  // namespace
+}  // namespace topomask::bench
+
+int main(int count, char** values) {
+  using namespace topomask::bench;
+  Setting setting;
+  if (count > 1) setting.device = at::Device(std::string(values[1]));
+  if (count > 2) setting.particles = std::stol(values[2]);
+  if (count > 3) setting.samples = std::stol(values[3]);
+  new_cloud(setting);
+  renderer(setting);
+  training_steps(setting);
+}

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "topomask/data/episode_options.h"
+#include "topomask/data/episodes.h"
+#include "topomask/nn/point_clouds.h"
+
+namespace topomask {
+
+/// Episodes, those unpacked before kept in memory up to a limit.
+class EpisodeCache {
+ public:
+  explicit EpisodeCache(const EpisodeDataOptions& options);
+
+  const EpisodeSet& set() const { return set_; }
+  std::shared_ptr<const Episode> episode(int64_t index);
+
+ private:
+  EpisodeSet set_;
+  int64_t room_;  // bytes
+  std::map<int64_t, std::shared_ptr<const Episode>> kept_;
+};
+
+/// Frames first, first + 1, … of an episode.
+struct Window {
+  int64_t episode = 0, first = 0;
+  uint64_t draw = 0;  ///< what is random about it is drawn from (seed, draw)
+};
+
+/// Windows of several episodes, on the model's device.
+struct SceneBatch {
+  Cameras cameras;
+  at::Tensor rgb;      ///< uint8 [B, 2, C, H, W, 3]: frames t−2 and t−1
+  at::Tensor depth;    ///< float32 [B, 2, C, H, W]
+  at::Tensor keys;     ///< int32 [B, 2, C·H·W], of subsample
+  at::Tensor actions;  ///< float32 [B, S + 2, P, 3]
+  at::Tensor pixels;   ///< int64 [S, B, C, R]: whose colours are asked for
+  at::Tensor colours;  ///< float32 [S, B, C·R, 3]
+
+  int64_t scenes() const { return rgb.size(0); }
+  int64_t steps() const { return actions.size(1) - 2; }
+};
+
+/// `rays` pixels of each camera and step are drawn; 0: every pixel in its order.
+SceneBatch make_scenes(EpisodeCache& episodes, std::span<const Window> windows, int64_t steps, int64_t rays,
+                       uint64_t seed, at::Device device);
+
+}  // namespace topomask
