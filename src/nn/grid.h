@@ -5,9 +5,9 @@
 
 namespace topomask {
 
-/// The patches of an image as nodes, W_ij = edge_scale/√(d_i d_j).
-inline Graph grid_graph(const ViTOptions& options) {
-  return Graph::grid({options.grid(), options.grid()}).normalised(options.edge_scale);
+/// Tokens on a grid with these sides as nodes in row-major order, W_ij = edge_scale/√(d_i d_j).
+inline Graph grid_graph(const ViTOptions& options, const std::vector<int64_t>& shape) {
+  return Graph::grid(shape).normalised(options.edge_scale);
 }
 
 }  // namespace topomask

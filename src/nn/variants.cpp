@@ -18,8 +18,14 @@ std::map<std::string, VariantFactory>& registry() {
 
 }  // namespace
 
+int64_t VariantSetting::num_nodes() const {
+  int64_t nodes = 1;
+  for (const int64_t side : shape()) nodes *= side;
+  return nodes;
+}
+
 Graph VariantSetting::graph() const {
-  return grid_graph(options);
+  return grid_graph(options, shape());
 }
 
 FeatureMap VariantSetting::features() const {

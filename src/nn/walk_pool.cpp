@@ -15,7 +15,7 @@ const WalkTable& WalkPool::table(int64_t layer, int64_t head) {
                           .coupling = sampler_coupling(options_.sampler),
                           .seed = seed_,
                           .first_walker = (key.first * options_.heads + key.second) * walkers};
-  return tables_.emplace(key, sample_walks(grid_graph(options_), walks)).first->second;
+  return tables_.emplace(key, sample_walks(grid_graph(options_, axes_), walks)).first->second;
 }
 
 }  // namespace topomask

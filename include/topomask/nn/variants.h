@@ -23,10 +23,12 @@ struct VariantSetting {
   uint64_t seed = 0;                ///< of the model
   at::Generator generator;          ///< of initial values
   std::shared_ptr<WalkPool> walks;  ///< of all layers
+  std::vector<int64_t> axes;        ///< sides of the grid of tokens; empty: that of an image, grid x grid
 
-  int64_t num_nodes() const { return options.grid() * options.grid(); }
+  std::vector<int64_t> shape() const { return axes.empty() ? std::vector{options.grid(), options.grid()} : axes; }
+  int64_t num_nodes() const;
   int64_t global_tokens() const { return options.cls_token ? 1 : 0; }
-  Graph graph() const;              ///< the grid of patches, W_ij = edge_scale/√(d_i d_j)
+  Graph graph() const;              ///< the grid of tokens, W_ij = edge_scale/√(d_i d_j)
   FeatureMap features() const;      ///< options.features by name
   at::Tensor coefficients() const;  ///< float32 [H, hops + 1]: exp(−decay·k), the start of f and α
 };

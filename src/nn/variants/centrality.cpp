@@ -6,12 +6,12 @@
 namespace topomask {
 namespace {
 
-/// M_ij = sin(π/4·(z(deg_i) + z(deg_j))) with learnable logits of z for the degrees 0 … 4 of a grid.
+/// M_ij = sin(π/4·(z(deg_i) + z(deg_j))) with learnable logits of z for the degrees of a grid: 0 … 4 of an image's.
 class CentralityMaskSource final : public MaskSource {
  public:
   explicit CentralityMaskSource(const VariantSetting& setting)
       : MaskSource(setting.global_tokens()), graph_(setting.graph()) {
-    logits_ = register_parameter("logits", at::zeros({setting.options.heads, 5}));
+    logits_ = register_parameter("logits", at::zeros({setting.options.heads, 2 * std::ssize(setting.shape()) + 1}));
   }
 
  protected:

@@ -7,12 +7,12 @@
 namespace topomask {
 namespace {
 
-/// The heat kernel exp(−λL) of the grid with a learnable time λ > 0 for each head. A grid is the product of two paths,
-/// so that the kernel is the Kronecker product of theirs.
+/// The heat kernel exp(−λL) of the grid with a learnable time λ > 0 for each head. A grid is the product of paths, so
+/// that the kernel is the Kronecker product of theirs.
 class HeatMask final : public MaskSource {
  public:
-  explicit HeatMask(const VariantSetting& setting)
-      : MaskSource(setting.global_tokens()), path_(Graph::path(setting.options.grid())) {
+  explicit HeatMask(const VariantSetting& setting) : MaskSource(setting.global_tokens()) {
+    for (const int64_t side : setting.shape()) paths_.push_back(Graph::path(side));
     TORCH_CHECK(setting.options.diffusion_time > 0, "ViT: diffusion_time must be > 0, got ",
                 setting.options.diffusion_time);
     log_time_ =
@@ -21,12 +21,15 @@ class HeatMask final : public MaskSource {
 
  protected:
   MaskPtr make() const override {
-    const Graph path = path_.to(at::device(log_time_.device()).dtype(log_time_.scalar_type()));
-    return product_diffusion_mask({path, path}, log_time_.exp());
+    std::vector<Graph> paths;
+    for (const Graph& path : paths_) {
+      paths.push_back(path.to(at::device(log_time_.device()).dtype(log_time_.scalar_type())));
+    }
+    return product_diffusion_mask(paths, log_time_.exp());
   }
 
  private:
-  Graph path_;
+  std::vector<Graph> paths_;
   at::Tensor log_time_;
 };
 

@@ -21,7 +21,7 @@ class LinearAttention final : public AttentionVariant {
 };
 
 const VariantRegistration kLinear("linear", [](const VariantSetting& setting) {
-  return std::make_shared<LinearAttention>(setting.options.tokens(), setting.features());
+  return std::make_shared<LinearAttention>(setting.num_nodes() + setting.global_tokens(), setting.features());
 });
 
 }  // namespace

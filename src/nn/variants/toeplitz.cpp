@@ -7,19 +7,21 @@
 namespace topomask {
 namespace {
 
-/// M_ij = g(i − j) > 0 for the offset of two patches along both axes; log g is learnt, from 0: no mask.
+/// M_ij = g(i − j) > 0 for the offset of two tokens along every axis; log g is learnt, from 0: no mask.
 class ToeplitzSource final : public MaskSource {
  public:
   explicit ToeplitzSource(const VariantSetting& setting)
-      : MaskSource(setting.global_tokens()), side_(setting.options.grid()) {
-    log_offsets_ = register_parameter("log_offsets", at::zeros({setting.options.heads, 2 * side_ - 1, 2 * side_ - 1}));
+      : MaskSource(setting.global_tokens()), shape_(setting.shape()) {
+    std::vector<int64_t> offsets{setting.options.heads};
+    for (const int64_t side : shape_) offsets.push_back(2 * side - 1);
+    log_offsets_ = register_parameter("log_offsets", at::zeros(offsets));
   }
 
  protected:
-  MaskPtr make() const override { return toeplitz_mask({side_, side_}, log_offsets_, {.logarithmic = true}); }
+  MaskPtr make() const override { return toeplitz_mask(shape_, log_offsets_, {.logarithmic = true}); }
 
  private:
-  int64_t side_;
+  std::vector<int64_t> shape_;
   at::Tensor log_offsets_;
 };
 
