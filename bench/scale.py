@@ -2,6 +2,8 @@
 """What attention over ranks costs, measured and extrapolated; docs/scale.md has the tables.
 
     torchrun --nproc-per-node 4 bench/scale.py measure [--graph FILE | --side 512]   # a line of JSON for each mask
+    torchrun --nproc-per-node 2 bench/scale.py overlap   # how much of the exchanges is hidden behind local rows
+    python bench/scale.py step [--graph FILE]            # time and memory of a training step
     python bench/scale.py halo [--parts 64]         # halo rows over many parts, counted in one process, in the same form
     python bench/scale.py table [--measured FILE]   # 10^8 and 10^9 nodes on 8 to 256 GPUs, from such lines
 
@@ -12,6 +14,7 @@ import argparse
 import json
 import math
 import os
+import resource
 import statistics
 import sys
 import time
@@ -142,6 +145,77 @@ def measure(arguments):
             print(json.dumps(made), flush=True)
 
 
+def exposed(group, function, repeats):
+    """Milliseconds that a rank waits for the exchanges of a call, from when all have begun them: the mean over ranks of medians."""
+    function()
+    waits = []
+    for _ in range(repeats):
+        c10d.barrier()
+        group.exchanges = []
+        function()
+        marks, group.exchanges = group.exchanges, None
+        ranks = group.all_gather([int(1e9 * mark) for three in marks for mark in three])
+        last = [max(row[k] for row in ranks) for k in range(0, len(ranks[0]), 3)]  # all have begun
+        total = [sum(max(0, row[3 * k + 2] - max(row[3 * k + 1], begun)) for k, begun in enumerate(last)) for row in ranks]
+        waits.append(sum(total) / len(total) / 1e6)
+    return statistics.median(waits)
+
+
+def overlap(arguments):
+    """How much of the exchanges of a layer, forward and backward, is hidden behind the rows that need none: 1 − waited / alone.
+
+    alone is how long a rank waits if it has nothing to do meanwhile. A rank that is late is not the exchange's fault: waiting
+    counts from when the last rank has begun it."""
+    if "RANK" in os.environ:
+        c10d.init_process_group("gloo")
+    torch.set_num_threads(1)
+    group = tm.dist.Group()
+    graph = (tm.read_graph(arguments.graph) if arguments.graph else tm.Graph.grid(arguments.side, arguments.side)).normalised()
+    layout = tm.dist.Layout(tm.dist.partition(graph, group.size, arguments.method), group)
+    walks = tm.dist.sample_walks(graph, layout, walkers=4, halting_probability=0.5, max_hops=8, seed=1)
+    masks = {
+        "neighbours": tm.dist.neighbours_mask(tm.dist.shard(graph, layout)),
+        "GRF": tm.dist.grf_mask(walks, torch.nn.Parameter(torch.tensor([1.0, 0.5, 0.25])), reduce=False),
+    }
+    shapes = [(HEADS, layout.num_rows, width) for width in (FEATURES, FEATURES, VALUE_DIM)]
+    q, k, v = (torch.randn(shape).abs().requires_grad_() for shape in shapes)
+    both = torch.cat([k, v], -1).detach().requires_grad_()
+    for name, mask in masks.items():
+        plan = mask.local.plan
+        alone = exposed(group, lambda plan=plan: halo_of(plan, both).sum().backward(), arguments.repeats)
+        waited = exposed(group, lambda mask=mask: tm.attention(q, k, v, mask).sum().backward(), arguments.repeats)
+        if group.rank == 0:
+            made = {"mask": name, "nodes": graph.num_nodes, "ranks": group.size, "exchange_milliseconds": alone}
+            print(json.dumps({**made, "waited_milliseconds": waited, "hidden": 1 - waited / max(alone, 1e-9)}), flush=True)
+
+
+def step(arguments):
+    """Forward and backward of a two-layer GRF transformer (width 64, 4 heads, perceptron of 2 widths) in one process."""
+    graph = (tm.read_graph(arguments.graph) if arguments.graph else tm.Graph.grid(arguments.side, arguments.side)).normalised()
+    layout = tm.dist.Layout(tm.dist.partition(graph, 1))
+    walks = tm.dist.sample_walks(graph, layout, walkers=4, halting_probability=0.5, max_hops=8, seed=1)
+    functions = [torch.nn.Parameter(torch.exp(-0.5 * torch.arange(9.0)).repeat(HEADS, 1)) for _ in range(2)]
+    first = tm.dist.grf_mask(walks, functions[0])
+    masks = [first, first.sharing(functions[1])]
+    phi = tm.FeatureMap.relu(1e-3)
+    model = tm.nn.GraphTransformer(features=25, classes=16, masks=masks, width=64, heads=HEADS, phi=phi, chunk=arguments.chunk)
+    x, labels = torch.randn(layout.num_rows, 25), torch.randint(0, 16, (layout.num_rows,))
+    del graph, walks
+    for _ in range(arguments.repeats):
+        seconds, processor = [time.perf_counter()], [time.process_time()]
+        loss = torch.nn.functional.cross_entropy(model(x), labels)
+        seconds.append(time.perf_counter())
+        processor.append(time.process_time())
+        loss.backward()
+        seconds.append(time.perf_counter())
+        processor.append(time.process_time())
+        made = {"nodes": len(x), "chunk": arguments.chunk, "threads": torch.get_num_threads()}
+        for name, times in (("seconds", seconds), ("processor_seconds", processor)):
+            made[f"forward_{name}"], made[f"backward_{name}"] = (round(b - a, 2) for a, b in zip(times, times[1:]))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(json.dumps({**made, "peak_gib": round(peak, 2)}), flush=True)
+
+
 def halo(arguments):
     """Halo rows over many parts, counted in one process: with few ranks, parts have fewer neighbours than they would have."""
     graph = tm.read_graph(arguments.graph) if arguments.graph else tm.Graph.grid(arguments.side, arguments.side)
@@ -193,7 +267,14 @@ if __name__ == "__main__":
     one.set_defaults(run=measure)
     counted = commands.add_parser("halo")
     counted.add_argument("--parts", type=int, default=64)
-    for command in (one, counted):
+    hidden = commands.add_parser("overlap")
+    hidden.add_argument("--repeats", type=int, default=25)
+    hidden.set_defaults(run=overlap)
+    whole = commands.add_parser("step")
+    whole.add_argument("--repeats", type=int, default=3)
+    whole.add_argument("--chunk", type=int, default=8192, help="rows that a block computes at once; 0: all")
+    whole.set_defaults(run=step)
+    for command in (one, counted, hidden, whole):
         command.add_argument("--graph", help="a file that read_graph reads")
         command.add_argument("--side", type=int, default=512, help="a square grid of this side, without --graph")
         command.add_argument("--method", default="automatic")

@@ -1,16 +1,18 @@
-"""Layers and models: masked multi-head attention, a transformer block, a vision transformer."""
+"""Layers and models: masked multi-head attention, a transformer block, a graph transformer, a vision transformer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from ._attention import Features, attention, softmax_attention
+from .features import feature_map
 from .graph import Graph
 from .mask import Mask
 from .modules import GlobalTokens
+from .rowwise import rowwise
 from .walked import GRFMask
 
 KINDS = ("kernel", "softmax", "additive")
@@ -49,8 +51,13 @@ class MaskedAttention(nn.Module):
         self.projection = nn.Linear(width, width, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def heads_of(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k and v [..., heads, N, width / heads] of x [..., N, width]."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).movedim(-3, 0).transpose(-3, -2)
+        return q, k, v
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.heads_of(x)
         out = attend(q, k, v, self.mask, kind=self.kind, features=self.features, route=self.route)
         projected: Tensor = self.dropout(self.projection(out.transpose(-3, -2).flatten(-2)))
         return projected
@@ -91,7 +98,11 @@ def scaled_dot_product_attention(
 
 
 class Block(nn.Module):
-    """A pre-norm transformer block: x + attention(norm(x)), then x + perceptron(norm(x)). [B, N, width] → [B, N, width]."""
+    """A pre-norm transformer block: x + attention(norm(x)), then x + perceptron(norm(x)). [B, N, width] → [B, N, width].
+
+    chunk > 0: norms, linear layers and the perceptron are computed for so many rows at a time, and again in the backward pass, for
+    graphs of millions of nodes: instead of 17 + 3·mlp_ratio widths a node, 6 are kept for the backward pass.
+    """
 
     def __init__(
         self,
@@ -103,8 +114,12 @@ class Block(nn.Module):
         dropout: float = 0.0,
         kind: str = "kernel",
         features: Features = "relu",
+        chunk: int = 0,
     ) -> None:
         super().__init__()
+        if chunk < 0 or (chunk and dropout):
+            raise ValueError(f"Block: chunk must be 0, or positive without dropout, got {chunk} with dropout = {dropout}")
+        self.chunk = chunk
         hidden = int(width * mlp_ratio)
         self.attention_norm = nn.LayerNorm(width)
         self.attention = MaskedAttention(width, heads, mask=mask, kind=kind, features=features, dropout=dropout)
@@ -114,9 +129,70 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.chunk:
+            return self._in_chunks(x, self.chunk)
         x = x + self.attention(self.attention_norm(x))
         out: Tensor = x + self.perceptron(self.perceptron_norm(x))
         return out
+
+    def _in_chunks(self, x: Tensor, chunk: int) -> Tensor:
+        """The same, of which q, k, v, the output of attention and the result are all that is as long as the graph."""
+        attention = self.attention
+        phi = feature_map(attention.features) if attention.kind == "kernel" and attention.features is not None else None
+        of_rows = phi is not None and phi.function is None and not phi.stabilised
+
+        def before(x: Tensor) -> tuple[Tensor, ...]:
+            q, k, v = attention.heads_of(self.attention_norm(x))
+            return (phi.queries(q), phi.keys(k), v) if phi is not None and of_rows else (q, k, v)
+
+        def after(x: Tensor, out: Tensor) -> tuple[Tensor, ...]:
+            x = x + attention.projection(out.transpose(-3, -2).flatten(-2))
+            return (x + self.perceptron(self.perceptron_norm(x)),)
+
+        used = [*self.attention_norm.parameters(), *attention.qkv.parameters()]
+        q, k, v = rowwise(before, chunk, [x], used)
+        features = None if of_rows else attention.features
+        out = attend(q, k, v, attention.mask, kind=attention.kind, features=features, route=attention.route)
+        used = [p for part in (attention.projection, self.perceptron_norm, self.perceptron) for p in part.parameters()]
+        return rowwise(after, chunk, [x, out], used)[0]
+
+
+class GraphTransformer(nn.Module):
+    """Classifies the nodes of a graph: a linear layer, a block for each mask, a norm, a linear layer.
+
+    masks: over the N nodes, a mask a layer; of `tm.dist`, N are the nodes of this rank. phi: the feature map of kernel attention.
+    chunk: as in Block. x [..., N, features] → logits [..., N, classes], or [..., rows, classes] of the nodes in `rows`.
+    """
+
+    def __init__(
+        self,
+        *,
+        features: int,
+        classes: int,
+        masks: Sequence[Mask],
+        width: int = 64,
+        heads: int = 4,
+        mlp_ratio: float = 2.0,
+        dropout: float = 0.0,
+        kind: str = "kernel",
+        phi: Features = "relu",
+        chunk: int = 0,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(features, width)
+        self.blocks = nn.ModuleList(
+            Block(width, heads, mask=mask, mlp_ratio=mlp_ratio, dropout=dropout, kind=kind, features=phi, chunk=chunk)
+            for mask in masks
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        x = self.embedding(x)
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.head(self.norm(x if rows is None else x.index_select(-2, rows)))
+        return logits
 
 
 def _grf(graph: Graph, layer: int, heads: int) -> Mask:

@@ -51,6 +51,87 @@ TEST(SampleWalksFrom, EveryPartOfEverySamplerIsBitEqualToTheWhole) {
   }
 }
 
+/// The rows of W that a part owns, in the numbering of the whole graph, and which entries of W they are.
+std::pair<Graph, at::Tensor> rows_of_part(const Graph& graph, const Partition& cut, int64_t part) {
+  const at::Tensor lengths = graph.offsets().diff(), mine = cut.owners == part;
+  const at::Tensor entries = at::nonzero(at::repeat_interleave(mine, lengths)).squeeze(1);
+  const at::Tensor offsets = at::cat({at::zeros({1}, at::kLong), (lengths * mine).cumsum(0)});
+  return {Graph::from_csr(offsets, graph.columns().index_select(0, entries), graph.weights().index_select(0, entries),
+                          /*directed=*/true),
+          entries};
+}
+
+Travellers chosen(const Travellers& all, const at::Tensor& which) {
+  return {all.starts.index_select(0, which), all.numbers.index_select(0, which), all.positions.index_select(0, which),
+          all.loads.index_select(0, which)};
+}
+
+Travellers joined(const std::vector<Travellers>& parts) {
+  std::vector<at::Tensor> starts, numbers, positions, loads;
+  for (const Travellers& part : parts) {
+    starts.push_back(part.starts);
+    numbers.push_back(part.numbers);
+    positions.push_back(part.positions);
+    loads.push_back(part.loads);
+  }
+  return {at::cat(starts), at::cat(numbers), at::cat(positions), at::cat(loads)};
+}
+
+TEST(Travel, WalkersThatGoFromPartToPartVisitWhatThoseOfOneProcessDo) {
+  const Graph graph = Graph::erdos_renyi(83, 0.05, 2).normalised();  // has nodes without edges
+  const int64_t nodes = graph.num_nodes();
+  for (const WalkOptions& options : samplers(graph)) {
+    if (options.group_products) continue;
+    const WalkTable whole = sample_walks(graph, options);
+    for (const int64_t parts : {1, 3, 8}) {
+      const Partition cut = partition(graph, parts);
+      const at::Tensor starts = at::arange(nodes).repeat_interleave(options.walkers);
+      const at::Tensor numbers =
+          at::arange(options.first_walker, options.first_walker + options.walkers).repeat({nodes});
+      std::vector<Travellers> visits{{starts, numbers, starts, at::ones({starts.size(0)}, graph.weights().options())}};
+      std::vector<at::Tensor> hops{at::zeros_like(starts)};
+      for (int64_t hop = 0; visits.back().starts.size(0) > 0 && hop < whole.max_hops(); ++hop) {
+        std::vector<Travellers> arrived;
+        for (int64_t part = 0; part < parts; ++part) {
+          const auto [rows, entries] = rows_of_part(graph, cut, part);
+          WalkOptions own = options;
+          if (own.proposal == Proposal::given) own.proposal_weights = own.proposal_weights.index_select(0, entries);
+          const at::Tensor here = cut.owners.index_select(0, visits.back().positions) == part;
+          arrived.push_back(travel(rows, own, hop, chosen(visits.back(), at::nonzero(here).squeeze(1))));
+        }
+        const Travellers all = joined(arrived);
+        visits.push_back(chosen(all, at::argsort(all.starts * 1000 + all.numbers)));
+        hops.push_back(at::full_like(visits.back().starts, hop + 1));
+      }
+      const Travellers everything = joined(visits);
+      const WalkTable::Arrays table = table_of_visits(at::arange(nodes), nodes, options, everything, at::cat(hops));
+      EXPECT_TRUE(table.offsets.equal(whole.offsets())) << parts << " parts";
+      EXPECT_TRUE(table.columns.equal(whole.columns()) && table.hops.equal(whole.hops()) &&
+                  table.loads.equal(whole.loads()) && table.counts.equal(whole.counts()))
+          << parts << " parts";
+    }
+  }
+}
+
+TEST(Travel, RefusesWalkersAndHopsThatCannotBe) {
+  const Graph graph = Graph::path(5);
+  const at::Tensor two = at::arange(2), loads = at::ones({2});
+  const auto text = [&](int64_t hop, const Travellers& walkers) -> std::string {
+    try {
+      travel(graph, {.max_hops = 3}, hop, walkers);
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "nothing was refused";
+  };
+  EXPECT_NE(text(3, {two, two, two, loads}).find("travel: hop must be in [0, 3), got 3"), std::string::npos);
+  EXPECT_NE(text(0, {two, two, two + 4, loads}).find("travel: positions must be in [0, 5), got 5"), std::string::npos);
+  EXPECT_NE(text(0, {two, at::arange(3), two, loads}).find("travel: starts, numbers and positions must be Long [2]"),
+            std::string::npos);
+  EXPECT_NE(text(0, {two, two, two, loads.to(at::kDouble)}).find("travel: loads must be Float [2] on cpu"),
+            std::string::npos);
+}
+
 TEST(SampleWalksFrom, RefusesStartsThatDoNotAscend) {
   const Graph graph = Graph::path(5);
   for (const auto& starts : {std::vector<int64_t>{1, 1}, {3, 2}, {-1}, {5}}) {

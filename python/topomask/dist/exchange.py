@@ -37,7 +37,7 @@ class _Start(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, way: _Way) -> Tensor:
         ctx.way, ctx.shape = way, x.shape
-        index = way.plan.send_index.to(x.device)
+        index = way.plan.send_on(x.device)
         sent = x.index_select(-2, index).movedim(-2, 0).flatten(1)  # also where no row is sent
         way.start(sent, back=False)
         return sent
@@ -46,7 +46,7 @@ class _Start(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         way, shape = ctx.way, ctx.shape
         rows = way.finish()  # what `grad` is once the exchange is over
-        index = way.plan.send_index.to(rows.device)
+        index = way.plan.send_on(rows.device)
         result = rows.new_zeros(shape)
         result.index_add_(-2, index, rows.view(rows.shape[0], *shape[:-2], shape[-1]).movedim(0, -2))
         return result, None
@@ -98,7 +98,7 @@ class _Scatter(torch.autograd.Function):
         rows_back = way.finish()
         received = rows_back.view(rows_back.shape[0], *x.shape[:-2], x.shape[-1]).movedim(0, -2)
         result = x.new_zeros(*x.shape[:-2], rows, x.shape[-1])
-        return result.index_add_(-2, plan.send_index.to(x.device), received)
+        return result.index_add_(-2, plan.send_on(x.device), received)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:

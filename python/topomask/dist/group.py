@@ -42,6 +42,9 @@ class Group:
         self.bytes_sent = 0
         self.messages = 0
         self.seconds_waited = 0.0
+        self.exchanges: list[tuple[float, float, float]] | None = None
+        """Where a list, every all-to-all adds when it began, when its result was asked for and when that was there, by
+        time.perf_counter: the ranks of one machine share its clock."""
         self._alone = process_group is None and not c10d.is_initialized()
         world: Any = None if self._alone else c10d.group.WORLD
         self._group: Any = world if process_group is None else process_group
@@ -78,6 +81,8 @@ class Group:
         """x summed over the ranks ("sum", "max" or "min"), in place."""
         if self.size == 1 or x.numel() == 0:
             return x
+        if x.device != self.device:
+            return x.copy_(self.all_reduce(x.to(self.device), op))
         kinds = {"sum": c10d.ReduceOp.SUM, "max": c10d.ReduceOp.MAX, "min": c10d.ReduceOp.MIN}
         flat = x.view(-1)
         step = max(self.message_bytes // x.element_size(), 1)
@@ -91,6 +96,8 @@ class Group:
     def broadcast(self, x: Tensor, source: int = 0) -> Tensor:
         """x of the rank in place `source` of the group, on every rank, in place."""
         if self.size > 1 and x.numel():
+            if x.device != self.device:
+                return x.copy_(self.broadcast(x.to(self.device), source))
             self._guarded("broadcast", lambda: c10d.broadcast(x, self.ranks[source], group=self._group))
         return x
 
@@ -159,14 +166,19 @@ class Group:
 
 
 class Pending:
-    """An all-to-all under way. It keeps what is sent and received alive; bytes travel as bytes, whatever their dtype."""
+    """An all-to-all under way. It keeps what is sent and received alive; bytes travel as bytes, whatever their dtype, and by the
+    device of the group, wherever they are."""
 
     def __init__(self, group: Group, x: Tensor, send_splits: list[int], recv_splits: list[int], largest: int) -> None:
         self._group, self._splits = group, (send_splits, recv_splits)
+        self._began = time.perf_counter()
         self._shape, self._dtype = x.shape[1:], x.dtype
         row_bytes = x.element_size() * _product(x.shape[1:])
         self._row_bytes = row_bytes
+        self._home = x.device
         self._sent = x.view(-1).view(torch.uint8).view(x.shape[0], row_bytes)
+        if group.size > 1:
+            self._sent = self._sent.to(group.device)
         self._rounds: list[tuple[Any, Tensor, list[int]]] = []
         self._kept: list[Tensor] = []
         if group.size == 1:
@@ -202,8 +214,11 @@ class Pending:
             began = time.perf_counter()
             for work, _, _ in self._rounds:
                 self._group._guarded("all_to_all", work.wait)
-            self._group.seconds_waited += time.perf_counter() - began
-            received = self._rounds[0][1] if len(self._rounds) == 1 else self._joined()
+            ended = time.perf_counter()
+            self._group.seconds_waited += ended - began
+            if self._group.exchanges is not None:
+                self._group.exchanges.append((self._began, began, ended))
+            received = (self._rounds[0][1] if len(self._rounds) == 1 else self._joined()).to(self._home)
         rows = received.shape[0]
         return received.view(-1).view(self._dtype).view(rows, *self._shape)
 

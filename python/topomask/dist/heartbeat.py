@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -33,6 +34,7 @@ class Heartbeat:
         self.sequence = 0
         self._rank, self._ranks = rank, ranks
         store: Any = distributed_c10d._get_default_store()
+        self._host = _host_of(store)
         prefix = f"topomask/{group}/{made}"
         self._store: Any = _prefixed(prefix, store.clone())  # connections of its own: others may block on theirs
         self._asked: Any = _prefixed(prefix, store.clone())
@@ -53,6 +55,15 @@ class Heartbeat:
                 found[rank] = (int(beat), int(sequence))
         return found
 
+    def _without_store(self) -> str:
+        """Signs of life were kept in the store: whoever held it has stopped, and what became of other ranks cannot be told."""
+        where = f"the store of torch.distributed{self._host} does not answer"
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            return f"the launcher stopped: torchrun on the first host held the store, and {where}"
+        if self._rank == 0:
+            return f"{where}; it is held by this rank or by the launcher"
+        return f"rank 0 stopped, or the launcher where it holds the store: {where}"
+
     def diagnosis(self) -> str:
         """A clause that names the ranks to blame, as far as that can be told. Takes three beats."""
         try:
@@ -61,7 +72,7 @@ class Heartbeat:
             time.sleep(3 * INTERVAL)
             after = self._read()
         except RuntimeError:
-            return "the store of torch.distributed is gone; rank 0, or the launcher, held it"
+            return self._without_store()
         others = [rank for rank in self._ranks if rank != self._rank]
         silent = [rank for rank in others if rank not in after or after[rank][0] == before.get(rank, (-1, 0))[0]]
         if silent:
@@ -71,6 +82,14 @@ class Heartbeat:
         if behind < self.sequence:
             return f"{_listed(late)} did not come to this call: at call {behind}, this rank at {self.sequence}"
         return "every rank is alive"
+
+
+def _host_of(store: Any) -> str:
+    """" at HOST:PORT" of a TCPStore, however it is wrapped."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    host, port = getattr(store, "host", None), getattr(store, "port", None)
+    return f" at {host}:{port}" if host and port else ""
 
 
 def _beat(reference: weakref.ref[Heartbeat], stop: threading.Event) -> None:

@@ -117,7 +117,8 @@ def offsets_of(lengths: Tensor) -> Tensor:
 
 def entries_of(offsets: Tensor, rows: Tensor) -> Tensor:
     """The entries of these rows, one after the other."""
-    begin, lengths = offsets[rows], (offsets[1:] - offsets[:-1])[rows]
+    begin = offsets[rows]
+    lengths = offsets[rows + 1] - begin
     inside = torch.arange(int(lengths.sum())) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
     return torch.repeat_interleave(begin, lengths) + inside
 
@@ -144,6 +145,13 @@ class HaloPlan:
         """Halo rows of all ranks together."""
         asked = group.all_to_all(self.halo, self.recv_splits, self.send_splits, self.largest).wait()
         self.send_index = torch.searchsorted(layout.nodes, asked)
+        self._sent_on: dict[torch.device, Tensor] = {}
+
+    def send_on(self, device: torch.device) -> Tensor:
+        """send_index on a device, copied there once."""
+        if device not in self._sent_on:
+            self._sent_on[device] = self.send_index.to(device)
+        return self._sent_on[device]
 
     def __deepcopy__(self, memo: object) -> HaloPlan:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -137,6 +138,27 @@ class SparseDistributedMask(DistributedMask):
         """[1 or H, entries] over local.pattern. Differentiable."""
         raise NotImplementedError
 
+    _function = ""
+
+    def sharing(self, function: Tensor) -> SparseDistributedMask:
+        """The same structure with a function of its own (f or alpha): the layers of a model share walks or powers and the pattern,
+        which are kept once. Of the shape and dtype of the function here, and the same on every rank."""
+        op, own = f"{type(self).__name__.strip('_')}.sharing", self.kept(self._function) if self._function else None
+
+        def checked() -> None:
+            if own is None or own.shape != function.shape or own.dtype != function.dtype:
+                want = "given to a mask that has one" if own is None else f"{own.dtype} {list(own.shape)}"
+                raise ValueError(f"function must be {want}, got {function.dtype} {list(function.shape)}")
+
+        self.group.together(op, checked)
+        self.group.agree_on(op, **{self._function: function})
+        made = copy.copy(self)
+        made._parameters, made._modules, made._local = dict(self._parameters), dict(self._modules), dict(self._local)
+        made._parameters.pop(self._function, None)
+        made._local.pop(self._function, None)
+        made.keep(self._function, function)
+        return made
+
     def _arranged(self, values: Tensor) -> Tensor:
         """Values [1 or H, entries] from the order they were given in to that of local.pattern."""
         return values.index_select(1, self.held("order")) if "order" in self._local else values
@@ -163,8 +185,6 @@ class SparseDistributedMask(DistributedMask):
         if device != self.local.pattern.columns.device:
             self.local = self.local.to(device)
         return self
-
-
 
 
 def heads_of(op: str, name: str, values: Tensor) -> int:

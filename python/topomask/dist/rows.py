@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ class LocalRows:
 
     def __init__(self, plan: HaloPlan, pattern: Pattern, tokens: int = 0) -> None:
         self.plan, self.pattern, self.tokens = plan, pattern, tokens
+        self._moved: weakref.WeakValueDictionary[torch.device, LocalRows] = weakref.WeakValueDictionary()
         rows, own = pattern.rows, plan.layout.num_rows
         inside = pattern.columns < own
         outside = torch.zeros(rows, dtype=torch.int64)
@@ -93,14 +95,22 @@ class LocalRows:
         return Piece(rows, used, halo, made, entries)
 
     def to(self, device: torch.device) -> LocalRows:
-        """The same with patterns on another device."""
+        """The same with patterns on another device; one copy for each, which masks with a common structure share."""
+        known = self._moved.get(device)
+        if known is not None:
+            return known
         made = LocalRows.__new__(LocalRows)
         made.__dict__.update(self.__dict__)
+        self._moved[device] = made
         made.pattern = self.pattern.to(device)
+
+        def moved(x: Tensor | None) -> Tensor | None:
+            return None if x is None else x.to(device)
+
         made.pieces = [
-            Piece(p.rows, p.used, p.halo, p.pattern.to(device), None if p.entries is None else p.entries.to(device))
-            for p in self.pieces
+            Piece(moved(p.rows), moved(p.used), p.halo, p.pattern.to(device), moved(p.entries)) for p in self.pieces
         ]
+        made._back = moved(self._back)
         return made
 
     def attention(

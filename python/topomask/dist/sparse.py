@@ -65,6 +65,8 @@ def sparse_mask(shard: Shard, values: Tensor | None = None) -> SparseDistributed
 class _Series(SparseDistributedMask):
     """Σ_k α_k W^k, from the powers [K, entries]."""
 
+    _function = "alpha"
+
     def __init__(self, layout: Layout, rows: LocalRows, powers: Tensor, alpha: Tensor, reduce: bool) -> None:
         super().__init__(layout, rows, alpha.shape[0] if alpha.dim() == 2 else 1, reduce=reduce)
         self.keep("alpha", alpha)

@@ -41,6 +41,8 @@ class _Features(Held):
 class _Asymmetric(SparseDistributedMask):
     """M̂ = Φ̂."""
 
+    _function = "f"
+
     def __init__(self, walks: WalkRows, f: Tensor, reduce: bool) -> None:
         features = FeatureRows.of(walks.rows)
         rows, order = LocalRows.of(walks.layout, features.offsets, features.columns)
@@ -62,6 +64,8 @@ def asymmetric_grf_mask(walks: WalkRows, f: Tensor, *, reduce: bool = True) -> S
 
 class _Symmetric(SparseDistributedMask):
     """Φ̂₁Φ̂₂ᵀ over a pattern made beforehand: rows of Φ̂₁ of this rank, rows of Φ̂₂ of this rank and of its halo."""
+
+    _function = "f"
 
     def __init__(self, queries: WalkRows, keys: WalkRows | None, f: Tensor, f_key: Tensor | None, reduce: bool) -> None:
         layout, right_walks = queries.layout, queries if keys is None else keys

@@ -1,4 +1,5 @@
-"""Runs the tests of topomask.dist; pytest takes the same files."""
+"""Runs the tests of topomask.dist: `train` for those of training, which take longest, otherwise the rest. pytest takes the same
+files."""
 
 import pathlib
 import sys
@@ -11,5 +12,6 @@ if __name__ == "__main__":
     import ranks  # noqa: F401  (the path of the package)
 
     names = sorted(path.stem for path in folder.glob("test_*.py"))
+    names = [name for name in names if (name == "test_train") == (sys.argv[1:] == ["train"])]
     result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromNames(names))
     sys.exit(not (result.wasSuccessful() and result.testsRun))

@@ -59,12 +59,14 @@ def families(graph, layout, shard, heads):
 
 
 def distance(got, want):
+    got = got.cpu()
     assert got.shape == want.shape, (got.shape, want.shape)
     return float((got - want).abs().max()) / max(float(want.abs().max()), 1e-30) if want.numel() else 0.0
 
 
-def compared(name, mask, whole, learnt, rows, tokens, softmax, heads):
-    """The largest relative difference of the output and of each gradient. rows: what this rank has of the tensors of one process."""
+def compared(name, mask, whole, learnt, rows, tokens, softmax, heads, device="cpu"):
+    """The largest relative difference of the output and of each gradient. rows: what this rank has of the tensors of one process.
+    device: of the distributed mask; `whole` is on the CPU."""
     size = whole.size
     generator = torch.Generator().manual_seed(5)
     q, k, v, grad = (torch.randn(2, max(heads, 2), size, c, dtype=F64, generator=generator) for c in (4, 4, 3, 3))
@@ -74,9 +76,9 @@ def compared(name, mask, whole, learnt, rows, tokens, softmax, heads):
     one = [x.clone().requires_grad_() for x in (q, k, v)]
     out = call(*one, whole)
     out.backward(grad)
-    mine = [x.index_select(-2, rows).requires_grad_() for x in (q, k, v)]
+    mine = [x.index_select(-2, rows).to(device).requires_grad_() for x in (q, k, v)]
     local = call(*mine, mask)
-    local.backward(grad.index_select(-2, rows))
+    local.backward(grad.index_select(-2, rows).to(device))
     worst = {"out": distance(local, out.index_select(-2, rows))}
     for label, a, b in zip("qkv", mine, one):
         worst[f"grad {label}"] = distance(a.grad, b.grad.index_select(-2, rows))
@@ -86,9 +88,9 @@ def compared(name, mask, whole, learnt, rows, tokens, softmax, heads):
         worst["grad parameter"] = distance(p.grad, want)
         p.grad = w.grad = None
     x = torch.randn(3, max(heads, 2), size, 2, dtype=F64, generator=generator)
-    worst["matmul"] = distance(mask.matmul(x.index_select(-2, rows)), whole.matmul(x).index_select(-2, rows))
+    worst["matmul"] = distance(mask.matmul(x.index_select(-2, rows).to(device)), whole.matmul(x).index_select(-2, rows))
     transposed = whole.matmul_transposed(x).index_select(-2, rows)
-    worst["transposed"] = distance(mask.matmul_transposed(x.index_select(-2, rows)), transposed)
+    worst["transposed"] = distance(mask.matmul_transposed(x.index_select(-2, rows).to(device)), transposed)
     return worst
 
 

@@ -105,6 +105,37 @@ REFUSED = [
 ]
 
 
+def other_version():
+    """The second rank has another version of the library."""
+    from topomask import _library
+
+    if c10d.get_rank() == 1:
+        _library.build_of = lambda path: {"version": "9.9.9"}
+    graph = tm.Graph.grid(6, 7)
+    group = d.Group()
+    return refusal(d.Layout, d.partition(graph, group.size), group)
+
+
+def sharing():
+    """Two functions over the walks of one mask, beside masks made from their own."""
+    graph = tm.Graph.grid(6, 7).normalised().to(F64)
+    layout = laid_out(graph)
+    walks = d.sample_walks(graph, layout, walkers=3, seed=1)
+    functions = [torch.nn.Parameter(torch.rand(2, 3, dtype=F64, generator=torch.Generator().manual_seed(s))) for s in (1, 2)]
+    first = d.grf_mask(walks, functions[0])
+    q = torch.rand(2, layout.num_rows, 4, dtype=F64)
+    found = []
+    for mask in (first.sharing(functions[1]), d.grf_mask(walks, functions[1])):
+        functions[1].grad = None
+        out = tm.attention(q, q, q, mask)
+        out.square().sum().backward()
+        found.append((out.detach(), functions[1].grad.clone(), [name for name, _ in mask.named_parameters()]))
+    assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1]) and found[0][2] == found[1][2] == ["f"]
+    assert first.f is functions[0] and functions[0].grad is None
+    texts = refusal(first.sharing, torch.rand(3)), refusal(d.neighbours_mask(d.shard(graph, layout)).sharing, torch.rand(3))
+    return texts, refusal(first.sharing, functions[0].detach() + layout.group.rank)
+
+
 def bytes_of_attention():
     """What one layer sends, forward and forward with backward, and what the formula says."""
     graph = tm.Graph.grid(24, 24)
@@ -117,6 +148,44 @@ def bytes_of_attention():
     forward = group.bytes_sent - before
     out.sum().backward()
     return forward, group.bytes_sent - before, mask.local.plan.total * 3 * heads * (m + dim) * 4
+
+
+class _Mark(torch.autograd.Function):
+    """x; says when its gradient has been computed."""
+
+    @staticmethod
+    def forward(ctx, x, told):
+        ctx.told = told
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.told()
+        return grad, None
+
+
+def order_of_work():
+    """What happens in one layer, forward and backward, one after the other."""
+    from topomask.dist import exchange, rows
+
+    happened, softmax = [], rows._ops.sparse_softmax_attention
+    start, finish = exchange._Way.start, exchange._Way.finish
+
+    def watched(q, *rest):
+        name = ("inside", "border")[sum(what.startswith(("inside", "border")) for what in happened)]
+        happened.append(name)
+        return softmax(_Mark.apply(q, lambda: happened.append(f"{name}, backward")), *rest)
+
+    rows._ops.sparse_softmax_attention = watched
+    exchange._Way.start = lambda self, x, back: (happened.append("send back" if back else "send"), start(self, x, back))[1]
+    exchange._Way.finish = lambda self: (happened.append("receive"), finish(self))[1]
+    graph = tm.Graph.grid(12, 12)
+    layout = laid_out(graph)
+    mask = d.neighbours_mask(d.shard(graph, layout))
+    q = torch.rand(layout.num_rows, 4, requires_grad=True)
+    happened.clear()
+    tm.softmax_attention(q, q, q, mask).sum().backward()
+    return happened
 
 
 def operators():
@@ -227,11 +296,27 @@ class Ranks(unittest.TestCase):
             with self.subTest(pattern):
                 self.assertRegex(text, f"^{pattern}")
 
+    def test_other_versions_are_refused(self):
+        for text in ranks.run(2, other_version):
+            self.assertRegex(text, "^Layout: version must be the same on all ranks, got .* on rank 0 and .* on rank 1")
+
+    def test_masks_share_their_structure(self):
+        for texts, other in ranks.run(2, sharing):
+            self.assertRegex(texts[0], r"Symmetric.sharing: rank 0: function must be torch.float64 \[2, 3\], got torch.float32 \[3\]")
+            self.assertRegex(texts[1], "function must be given to a mask that has one, got")
+            self.assertRegex(other, "f must be the same on all ranks")
+
     def test_bytes_sent_are_those_of_the_formula(self):
         found = ranks.run(4, bytes_of_attention)
         total, formula = sum(forward for forward, _, _ in found), found[0][2]
         self.assertEqual(total, formula)
         self.assertEqual(sum(both for _, both, _ in found), 2 * formula)
+
+    def test_exchanges_have_work_to_hide_behind(self):
+        forward = ["send", "inside", "receive", "border"]
+        backward = ["border, backward", "send back", "inside, backward", "receive"]
+        for happened in ranks.run(3, order_of_work):
+            self.assertEqual(happened, forward + backward)
 
     def test_operators_with_the_name_of_a_group(self):
         for results, bad in ranks.run(3, operators):

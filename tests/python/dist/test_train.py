@@ -1,0 +1,294 @@
+"""Training over ranks: the same losses on any number of them, runs that are killed and go on, what is refused."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import tempfile
+import threading
+import time
+import unittest
+
+import ranks
+import torch
+
+import topomask as tm
+from topomask import train as tt
+from topomask.train import data as td
+from topomask.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+
+ROADS = ranks.ROOT.parent / "shared" / "data" / "graphs" / "roads-12-cities.txt.gz"
+STEPS = 12
+
+
+def edge_list(folder, side=14):
+    """A grid with some diagonals, and a component that may have no label."""
+    grid = tm.Graph.grid(side, side)
+    offsets, columns = grid.offsets.tolist(), grid.columns.tolist()
+    edges = [(i, columns[e]) for i in range(side * side) for e in range(offsets[i], offsets[i + 1]) if columns[e] > i]
+    edges += [(i, i + side + 1) for i in range(0, side * (side - 2), 5)]
+    edges += [(side * side + i, side * side + i + 1) for i in range(4)]
+    path = os.path.join(folder, "graph.txt")
+    pathlib.Path(path).write_text("".join(f"{a} {b}\n" for a, b in edges))
+    return path
+
+
+def settings(path, **changes):
+    config = tt.RunConfig()
+    small = {"data.path": path, "data.regions": 4, "data.given_labels": 0.3, "model.width": 12, "model.heads": 2, "model.walkers": 3}
+    small |= {"model.hops": 4, "train.precision": "float64", "train.steps": STEPS, "train.learning_rate": 1e-2, "train.log_every": 1}
+    for key, value in {**small, "train.checkpoint_every": 3, "train.evaluate_every": 5, "train.chunk": 16, **changes}.items():
+        config.set(key, value)
+    return config
+
+
+def training(out, path, changes, stop_after=0):
+    return tt.train(settings(path, **changes), out, stop_after=stop_after, quiet=True)
+
+
+def killed(out, path, who, step, delay):
+    """The rank `who` kills itself some time after it has begun a step."""
+    advance, rank = tt.Trainer.advance, int(torch.distributed.get_rank())
+    began = time.monotonic()
+
+    def watched(self):
+        nonlocal began
+        began = time.monotonic()  # of the last step that this rank has begun
+        if rank == who and self.step == step:
+            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return advance(self)
+
+    tt.Trainer.advance = watched
+    try:
+        training(out, path, {})
+    except tm.dist.RankError as error:
+        return time.monotonic() - began, str(error)
+    return None
+
+
+def other_seed(out, path):
+    return training(out, path, {"train.seed": torch.distributed.get_rank()})
+
+
+def missing_on_one(out, path):
+    return training(out, path if torch.distributed.get_rank() != 1 else path + ".gone", {})
+
+
+def lines(out, kind="train"):
+    """Metrics without what depends on the machine."""
+    found = [json.loads(line) for line in (pathlib.Path(out) / "metrics.jsonl").read_text().splitlines()]
+    timed = ("items_per_s", "step_ms", "memory_mb")
+    return [{key: value for key, value in line.items() if key not in timed} for line in found if line["kind"] == kind]
+
+
+class Train(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = edge_list(cls.folder.name)
+        cls.whole = cls.out("whole")
+        cls.summary = training(cls.whole, cls.path, {})  # one process, without torch.distributed
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def out(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    def assert_same_run(self, out, tolerance=1e-9):
+        for kind in ("train", "eval"):
+            got, want = lines(out, kind), lines(self.whole, kind)
+            self.assertEqual([line["step"] for line in got], [line["step"] for line in want])
+            for a, b in zip(got, want):
+                self.assertLess(abs(a["loss"] - b["loss"]), tolerance)
+                self.assertEqual(a.get("accuracy"), b.get("accuracy"))
+        a, b = (load_checkpoint(os.path.join(folder, "checkpoint.safetensors")) for folder in (out, self.whole))
+        self.assertEqual((a.step, a.tensors.keys()), (b.step, b.tensors.keys()))
+        for name, tensor in a.tensors.items():
+            self.assertEqual(tensor.shape, b.tensors[name].shape, name)
+            # Adam divides by the root of the second moment, which is nearly 0 where a gradient is.
+            self.assertLess(float((tensor - b.tensors[name]).abs().max()) if tensor.numel() else 0.0, 1e-7, name)
+
+    def test_it_learns(self):
+        losses = [line["loss"] for line in lines(self.whole)]
+        self.assertEqual(len(losses), STEPS)
+        self.assertLess(losses[-1], 0.8 * losses[0])
+        self.assertEqual(set(self.summary["accuracy"]), {"validation", "test"})
+        self.assertEqual([line["step"] for line in lines(self.whole, "eval")], [5, 10, 12, 12])
+
+    def test_losses_do_not_depend_on_the_ranks(self):
+        for size, replicas in ((2, 1), (4, 1), (4, 2), (2, 2)):
+            with self.subTest(ranks=size, replicas=replicas):
+                out = self.out(f"ranks{size}x{replicas}")
+                found = ranks.run(size, training, out, self.path, {"ranks.data": replicas})
+                self.assertEqual([f["loss"] for f in found], [found[0]["loss"]] * size)
+                self.assert_same_run(out)
+
+    def test_other_masks_over_ranks(self):
+        for name, changes in (
+            ("neighbours", {"model.mask": "neighbours", "model.attention": "softmax"}),
+            ("series", {"model.mask": "series", "model.hops": 2, "model.attention": "elu1"}),
+            ("own walks", {"model.per_layer_walks": True, "model.sampler": "antithetic", "data.features": "degree"}),
+            ("fixed", {"model.learn_mask": False, "data.features": "constant", "train.optimiser": "adam", "train.clip_norm": 0}),
+        ):
+            with self.subTest(name):
+                one, three = self.out(f"{name} 1"), self.out(f"{name} 3")
+                changes = {**changes, "train.steps": 4}
+                training(one, self.path, changes)
+                ranks.run(3, training, three, self.path, changes)
+                for a, b in zip(lines(one), lines(three)):
+                    self.assertLess(abs(a["loss"] - b["loss"]), 1e-9)
+
+    def test_a_run_goes_on_with_another_number_of_ranks(self):
+        out = self.out("slices")
+        for size, slice_ in ((2, 4), (1, 3), (3, 1), (4, 0)):
+            found = ranks.run(size, training, out, self.path, {"train.checkpoint_every": 100}, slice_)
+        self.assertEqual((found[0]["resumed_from"], found[0]["steps"]), (8, STEPS))
+        self.assert_same_run(out)
+
+    def test_a_killed_run_goes_on_with_another_number_of_ranks(self):
+        draw = random.Random(11)
+        for case in range(6):
+            size, after = draw.choice(((3, 2), (2, 4), (4, 3)))
+            who, step, delay = draw.randrange(size), draw.randrange(STEPS - 1), draw.random() * 0.02
+            with self.subTest(case=case, ranks=size, who=who, step=step, delay=delay):
+                out = self.out(f"killed{case}")
+                outcomes = ranks.start(size, killed, out, self.path, who, step, delay, timeout=10)
+                self.assertIsNone(outcomes[who])
+                for rank in set(range(size)) - {who}:
+                    self.assertEqual(outcomes[rank][0], "result", outcomes[rank][-1])
+                    seconds, text = outcomes[rank][1]
+                    self.assertLess(seconds, 10 + 5)
+                    self.assertIn(f"rank {who} stopped", text)
+                ranks.run(after, training, out, self.path, {})
+                self.assert_same_run(out)
+
+    def test_ranks_that_differ_are_refused_before_any_work(self):
+        for function, pattern in (
+            (other_seed, "train: train.seed must be the same on all ranks, got 0 on rank 0 and 1 on rank 1"),
+            (missing_on_one, "train: rank 1: .*graph.txt.gone"),
+        ):
+            out = self.out("refused")
+            for outcome in ranks.start(2, function, out, self.path):
+                self.assertEqual(outcome[:2], ("error", "ValueError"), outcome[-1])
+                self.assertRegex(outcome[2], pattern)
+            self.assertFalse(os.path.exists(out))
+
+    def test_another_configuration_does_not_resume(self):
+        with self.assertRaisesRegex(ValueError, "it is of a run with model.walkers = 3, and this one has 5; .*--restart"):
+            training(self.whole, self.path, {"model.walkers": 5})
+
+    def test_replicas_must_divide_the_ranks(self):
+        with self.assertRaisesRegex(ValueError, "ranks.data must divide the 1 ranks, got 2"):
+            training(self.out("replicas"), self.path, {"ranks.data": 2})
+
+    @unittest.skipIf(torch.cuda.is_available(), "there is a GPU")
+    def test_a_gpu_that_is_not_there_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "train.device must be cpu where there is no GPU, got cuda"):
+            training(self.out("gpu"), self.path, {"train.device": "cuda"})
+
+    def test_a_run_that_diverges_stops(self):
+        with self.assertRaisesRegex(FloatingPointError, "the loss is (nan|inf) at step [0-9]+: the run has diverged"):
+            training(self.out("diverged"), self.path, {"train.learning_rate": 1e200, "train.clip_norm": 0})
+
+    @unittest.skipUnless(ROADS.exists(), "the road network is not here")
+    def test_the_road_network(self):
+        changes = {"data.regions": 16, "model.width": 8, "train.steps": 1, "train.precision": "float32", "train.chunk": 65536}
+        changes |= {"train.evaluate_every": 0, "data.validation_fraction": 0.0}
+        one = training(self.out("roads1"), str(ROADS), changes)
+        four = ranks.run(4, training, self.out("roads4"), str(ROADS), changes)
+        a, b = (lines(self.out(name))[0]["loss"] for name in ("roads1", "roads4"))
+        self.assertLess(abs(a - b), 1e-5 * a)
+        self.assertLess(abs(one["loss"]["test"] - four[0]["loss"]["test"]), 1e-4 * a)
+
+
+class Data(unittest.TestCase):
+    def test_regions_are_those_of_the_nearest_seed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            graph = tm.read_graph(edge_list(folder, 9))
+        count, size = 3, graph.num_nodes
+        chosen = torch.randperm(size, generator=torch.Generator().manual_seed(4))[:count].tolist()
+        offsets, columns = graph.offsets.tolist(), graph.columns.tolist()
+        distance = [[size] * count for _ in range(size)]
+        for label, seed in enumerate(chosen):
+            distance[seed][label], queue = 0, [seed]
+            for node in queue:
+                for other in columns[offsets[node] : offsets[node + 1]]:
+                    if distance[other][label] == size:
+                        distance[other][label] = distance[node][label] + 1
+                        queue.append(other)
+        want = [min(d) < size and d.index(min(d)) or (0 if min(d) < size else -1) for d in distance]
+        self.assertEqual(td.regions(graph, count, 4).tolist(), want)
+        self.assertIn(-1, want)
+
+    def test_a_split_has_the_fractions_asked_for(self):
+        labels = torch.arange(1000) % 5 - 1
+        options = tt.RunConfig().data
+        options.given_labels, options.validation_fraction, options.test_fraction = 0.25, 0.1, 0.2
+        part = td.split(labels, options)
+        self.assertEqual(torch.bincount(part, minlength=5).tolist(), [420, 60, 120, 200, 200])
+        self.assertTrue(torch.equal(part == td.UNLABELLED, labels < 0))
+
+
+class Config(unittest.TestCase):
+    def test_the_example_is_read(self):
+        config = tt.read_config(str(ranks.ROOT / "examples" / "roads.json"))
+        self.assertEqual((config.model.layers, config.model.mask, config.data.regions), (2, "grf", 16))
+        again = tt.parse_config(config.json())
+        self.assertEqual(again.values(), config.values())
+
+    def test_what_is_wrong_is_named(self):
+        for text, pattern in (
+            ('{"model": {"widht": 8}}', r"^x: unknown key 'model.widht'; did you mean 'model.width'\?$"),
+            ('{"train": {"lr": 8}}', r"unknown key 'train.lr'; did you mean 'train.learning_rate'\?"),
+            ('{"train": {"walkers": 8}}', r"unknown key 'train.walkers'; did you mean 'model.walkers'\?"),
+            ('{"modle": {"width": 8}}', r"unknown key 'modle'; did you mean 'model'\?"),
+            ('{"data": {"motif": "caveman"}}', r"unknown key 'data.motif'$"),
+            ('{"model": 3}', "model must be an object in braces, got 3"),
+            ('{"model": {"width": "wide"}}', 'model.width must be an integer, got "wide"'),
+            ('{"model": {"width": 8.5}}', "model.width must be an integer, got 8.5"),
+            ('{"model": {"learn_mask": 1}}', "model.learn_mask must be true or false, got 1"),
+            ('{"model": {"heads": 0}}', "model.heads must be at least 1, got 0"),
+            ('{"data": {"given_labels": 2}}', "data.given_labels must be at most 1, got 2.0"),
+            ('{"train": {"learning_rate": NaN}}', "train.learning_rate must be finite, got NaN"),
+            ('{"model": {"mask": "toeplitz"}}', "model.mask must be one of grf, series, neighbours, got toeplitz"),
+            ('{"task": "images"}', "task must be one of graphs, got images"),
+            ('{"model": }', "not JSON: .*line 1"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(ValueError, pattern):
+                tt.parse_config(text, "x: ")
+        with self.assertRaisesRegex(ValueError, "model.width must be a multiple of model.heads = 4, got 6"):
+            settings("g", **{"model.width": 6, "model.heads": 4}).check()
+
+    def test_comments_numbers_and_overrides(self):
+        config = tt.parse_config('{ // a "comment"\n "name": "a//b", /* more */ "train": {"steps": 1e3}}')
+        self.assertEqual((config.name, config.train.steps), ("a//b", 1000))
+        config.override("train.learning_rate", "3e-4")
+        config.override("data.path", "7")
+        self.assertEqual((config.train.learning_rate, config.data.path), (3e-4, "7"))
+
+
+class Checkpoints(unittest.TestCase):
+    def test_every_damaged_byte_is_refused(self):
+        tensors = {"a.weight": torch.randn(3, 2), "optimiser/steps": torch.tensor(4.0), "train/losses": torch.zeros(0).double()}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c.safetensors")
+            save_checkpoint(path, Checkpoint(4, 1.5, "{}", tensors))
+            found = load_checkpoint(path)
+            self.assertEqual((found.step, found.seconds, found.config), (4, 1.5, "{}"))
+            self.assertEqual(found.tensors.keys(), tensors.keys())
+            self.assertTrue(all(torch.equal(found.tensors[name], tensor) for name, tensor in tensors.items()))
+            content = pathlib.Path(path).read_bytes()
+            for place in range(len(content)):
+                for bad in (content[:place], content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]):
+                    pathlib.Path(path).write_bytes(bad)
+                    with self.assertRaisesRegex(ValueError, f"^load_checkpoint: {path}: "):
+                        load_checkpoint(path)
+            self.assertEqual(os.listdir(folder), ["c.safetensors"])
+
+
+if __name__ == "__main__":
+    unittest.main()
