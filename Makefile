@@ -2,7 +2,9 @@
 #
 #   make demo            train five kinds of attention on Fashion-MNIST (4 minutes), compare them: build/demo/report.html
 #   make demo-graphs     train four models to find a motif in graphs (3 minutes): build/demo-graphs/report.html
+#   make demo-robot      simulate 20 episodes of a robot, train a tiny model of their dynamics: build/demo-robot/report.html
 #   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
+#   make robot-data      simulate EPISODES=1000 of a robot, images of SIDE=64 pixels: OUT=build/robot (two cores: 10 minutes)
 #   make test            build what is tested and run the tests; LABEL=fast for the quick ones
 #   make torture         random cases against a dense reference for SECONDS=60, SEED=1, DEVICE=cpu or cuda
 #   make build           build everything
@@ -27,16 +29,18 @@
 #   CMAKE_ARGS=...       further arguments for CMake
 #   SEEDS="0 1 2"        seeds of each run of the demo (0)
 #   DATA=dir             folder of Fashion-MNIST, where it is not that of the Debian package
+#   KUKA=dir             folder with iiwa14.xml of MuJoCo Menagerie's kuka_iiwa_14, in place of the arm of capsules
+#   MUJOCO=dir           the folder mujoco/ of an unpacked mujoco-core wheel; fetches none
 #   APT=0                do not look for Debian packages
 
 PRESET ?= release
 BUILD_DIR ?= build/$(PRESET)
-export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA
+export PRESET BUILD_DIR TORCH TORCH_PYTHON PYTHON JOBS CMAKE_ARGS APT SEEDS DATA KUKA MUJOCO EPISODES SIDE
 
 SEED ?= 1
 DEVICE ?= cpu
 
-.PHONY: help setup build test test-python torture fuzz tsan wheel demo demo-graphs demo-routes bench format format-check alone tidy clean
+.PHONY: help setup build test test-python torture fuzz tsan wheel demo demo-graphs demo-robot demo-routes robot-data bench format format-check alone tidy clean
 
 help:
 	@sed -n '/^#$$/,/^$$/ s/^# \{0,1\}//p' Makefile
@@ -71,10 +75,19 @@ demo-graphs: setup
 	@scripts/build.sh topomask_tool
 	@TOOL=$(BUILD_DIR)/bin/topomask scripts/demo_graphs.sh
 
+demo-robot: setup
+	@scripts/packages.sh robot
+	@scripts/build.sh topomask_tool
+	@TOOL=$(BUILD_DIR)/bin/topomask scripts/demo_robot.sh
+
 demo-routes: setup
 	@scripts/build.sh routes
 	@mkdir -p build/demo
 	@$(BUILD_DIR)/examples/routes build/demo
+
+robot-data: setup
+	@scripts/packages.sh robot
+	@scripts/robot_data.sh
 
 bench: setup
 	@scripts/packages.sh bench || echo 'make bench: goes on without pictures' >&2

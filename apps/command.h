@@ -31,6 +31,7 @@ void add_suggest(CLI::App& app, Context& context);
 void add_explain(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_report(CLI::App& app, Context& context);
+void add_play(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 
 /// A subcommand with examples after its options, `--json` and `--threads`; `run` is what it does.

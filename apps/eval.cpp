@@ -38,10 +38,12 @@ int run(const EvalCommand& arguments, bool json) {
   const int64_t size = task.size(arguments.split);
   TORCH_CHECK(size > 0, "eval: the split ", arguments.split, " has no ", task.items());
   const Evaluation evaluation = task.evaluate(arguments.split);  // as in training, so that the numbers are the same
+  const std::string score = (evaluation.curves.empty() ? "" : "mean_") + std::string(task.score());
   Json result{{"run", arguments.run},    {"variant", task.config().variant()},
               {"step", loaded.step},     {"split", arguments.split},
-              {task.items(), size},      {"accuracy", evaluation.accuracy},
+              {task.items(), size},      {score, evaluation.accuracy},
               {"loss", evaluation.loss}, {"device", task.device().str()}};
+  for (const ScoreCurve& curve : evaluation.curves) result[curve.name] = curve.values;
   if (arguments.per_class) result["classes"] = class_table(task.classes(), task.items(), evaluation);
   print(result, json);
   return 0;

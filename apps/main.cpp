@@ -100,8 +100,8 @@ int run(int argc, char** argv) {
       "topomask COMMAND --help explains a command, with examples.\n"
       "Data goes to stdout, messages to stderr. Exit status: 0 success, 1 failure, 2 wrong usage.");
   Context context;
-  for (const auto& add : {add_train, add_eval, add_predict, add_report, add_mask, add_walks, add_suggest, add_explain,
-                          add_bench, add_info}) {
+  for (const auto& add : {add_train, add_eval, add_predict, add_report, add_play, add_mask, add_walks, add_suggest,
+                          add_explain, add_bench, add_info}) {
     add(app, context);
   }
   check_command(app, argc, argv);

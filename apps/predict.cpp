@@ -9,6 +9,7 @@
 #include "command.h"
 #include "config_arguments.h"
 #include "figure.h"
+#include "film_strip.h"
 #include "graph_picture.h"
 #include "io/output_file.h"
 #include "output.h"
@@ -16,6 +17,8 @@
 #include "topomask/data/image.h"
 #include "topomask/data/prepare.h"
 #include "topomask/tasks/graphs.h"
+#include "topomask/tasks/points.h"
+#include "topomask/tasks/video.h"
 
 namespace topomask::apps {
 namespace {
@@ -109,8 +112,9 @@ std::vector<int64_t> places_of(const std::vector<std::string>& items) {
   for (const std::string& item : items) {
     double place = 0;
     if (!parse_number(item, place) || place < 0 || place != std::floor(place) || place > 1e15) {
-      throw UsageError("predict: a run of graphs takes places in its --split, whole numbers from 0, got '" + item +
-                       "'");
+      throw UsageError(
+          "predict: a run of graphs, points or video takes places in its --split, whole numbers from 0, got '" + item +
+          "'");
     }
     places.push_back(static_cast<int64_t>(place));
   }
@@ -153,9 +157,69 @@ int predict_graphs(const PredictCommand& arguments, bool json) {
   return 0;
 }
 
+/// The SSIM of each step, and film strips, the episodes below each other.
+int predict_points(const PredictCommand& arguments, bool json) {
+  if (arguments.invert) throw UsageError("predict: --invert is for images");
+  const std::vector<int64_t> places = places_of(arguments.items);
+  const LoadedTask loaded =
+      open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
+  Json result = Json::array();
+  std::vector<at::Tensor> strips;
+  for (const int64_t place : places) {
+    const RolloutView view =
+        view_rollout(*loaded.task, arguments.split, place, loaded.task->config().episode_data.evaluation_steps);
+    for (size_t s = 0; s < view.ssim.size(); ++s) {
+      result.push_back({{"place", place}, {"kind", view.kind}, {"step", s + 1}, {"ssim", view.ssim[s]}});
+    }
+    for (int64_t c = 0; c < view.truth.size(1); ++c) {
+      strips.push_back(film_strip(view.truth.select(1, c), view.prediction.select(1, c)));
+    }
+  }
+  if (!arguments.picture.empty()) {
+    write_png(arguments.picture, below_each_other(strips));
+    std::cerr << "truth, prediction and difference of each step, for each episode and camera: " << arguments.picture
+              << "\n";
+  }
+  print(result, json);
+  return 0;
+}
+
+/// Classes of clips, and their frames side by side, the clips below each other.
+int predict_clips(const PredictCommand& arguments, bool json) {
+  if (arguments.invert) throw UsageError("predict: --invert is for images");
+  const std::vector<int64_t> places = places_of(arguments.items);
+  const LoadedTask loaded =
+      open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
+  const std::vector<std::string> names = loaded.task->classes();
+  Json result = Json::array();
+  std::vector<at::Tensor> strips;
+  for (const int64_t place : places) {
+    const ClipView view = view_clip(*loaded.task, arguments.split, place);
+    const auto [best, classes] = view.probabilities.topk(std::min<int64_t>(arguments.top, std::ssize(names)));
+    for (int64_t rank = 0; rank < best.size(0); ++rank) {
+      result.push_back({{"place", place},
+                        {"class", names.at(static_cast<size_t>(classes[rank].item<int64_t>()))},
+                        {"probability", best[rank].item<double>()},
+                        {"true class", names.at(static_cast<size_t>(view.label))}});
+    }
+    std::vector<at::Tensor> frames;
+    for (const at::Tensor& frame : view.clip.unbind(0)) frames.push_back(as_colour(frame));
+    strips.push_back(at::cat(frames, 2));
+  }
+  if (!arguments.picture.empty()) {
+    write_png(arguments.picture, at::cat(strips, 1));
+    std::cerr << "the frames of each clip: " << arguments.picture << "\n";
+  }
+  print(result, json);
+  return 0;
+}
+
 int run(const PredictCommand& arguments, bool json) {
   check_device_name(arguments.device);
-  return run_config(arguments.run).task == "graphs" ? predict_graphs(arguments, json) : predict_images(arguments, json);
+  const std::string task = run_config(arguments.run).task;
+  if (task == "points") return predict_points(arguments, json);
+  if (task == "video") return predict_clips(arguments, json);
+  return task == "graphs" ? predict_graphs(arguments, json) : predict_images(arguments, json);
 }
 
 }  // namespace
@@ -163,15 +227,23 @@ int run(const PredictCommand& arguments, bool json) {
 void add_predict(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<PredictCommand>();
   CLI::App* command =
-      add_command(app, context, "predict", "Classify with a trained model, and draw where it looked",
+      add_command(app, context, "predict", "Classify or predict with a trained model, and draw where it looked",
                   "  topomask predict runs/grf boot.jpg --invert      (Fashion-MNIST is bright on dark)\n"
                   "  topomask predict runs/grf a.png b.jpg --top 3 --picture attention.png --json\n"
-                  "  topomask predict runs/proteins 0 17 --split test --picture graphs.svg",
+                  "  topomask predict runs/proteins 0 17 --split test --picture graphs.svg\n"
+                  "  topomask predict runs/robot 0 1 --split test --picture strips.png",
                   [arguments, &context] { return run(*arguments, context.json); });
   command->add_option("run", arguments->run, "folder of a run, or a checkpoint file")->required();
-  command->add_option("images", arguments->items, "JPEG or PNG files")->required();
+  command
+      ->add_option("images", arguments->items,
+                   "JPEG or PNG files; of graphs, episodes and clips their places in the split")
+      ->required();
+  command->add_option("--split", arguments->split, "where places count: train, validation or test")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"train", "validation", "test"}));
   command->add_option("--top", arguments->top, "classes to name")->capture_default_str()->check(whole_number(1));
-  command->add_option("--picture", arguments->picture, "PNG of each image and where each layer looked; SVG of graphs");
+  command->add_option("--picture", arguments->picture,
+                      "PNG of each image and where each layer looked; SVG of graphs; PNG of film strips or frames");
   command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_flag("--invert", arguments->invert, "bright becomes dark: for models of bright things on dark ground");
   arguments->changes.add_to(*command);

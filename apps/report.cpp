@@ -57,6 +57,20 @@ std::string subject(const RunConfig& config) {
                                  static_cast<long>(config.graph_model.layers),
                                  static_cast<long>(config.graph_model.heads));
   }
+  if (config.task == "points") {
+    const PointModelOptions& model = config.point_model;
+    return escape(std::filesystem::path(config.episode_data.path).filename().string()) +
+           format("; %ld particles, width %ld, %ld blocks", static_cast<long>(model.particles),
+                  static_cast<long>(model.width), static_cast<long>(model.blocks));
+  }
+  if (config.task == "video") {
+    const ViViTOptions& model = config.video_model;
+    return escape(config.video_data.kind) +
+           format("; %ld frames, %ld × %ld × %ld tubelets, %s attention, width %ld, %ld layers, %ld heads",
+                  static_cast<long>(model.frames), static_cast<long>(model.steps()), static_cast<long>(model.grid()),
+                  static_cast<long>(model.grid()), model.attention.c_str(), static_cast<long>(model.width),
+                  static_cast<long>(model.depth), static_cast<long>(model.heads));
+  }
   const bool in_folder = config.data.kind == "idx";
   const auto grid = static_cast<long>(config.model.grid());
   return escape(in_folder ? std::filesystem::path(config.data.path).filename().string() : config.data.kind) +
@@ -77,6 +91,17 @@ std::string lead(const RunCollection& runs) {
 std::vector<Section> pictures(const ReportCommand& arguments, const RunCollection& runs,
                               std::vector<std::string>& problems) {
   std::vector<Modulation> learned;
+  if (runs.groups[0].config().task == "points") {
+    return {strips_section(load_tasks(runs, problems), runs.split, arguments.examples)};
+  }
+  if (runs.groups[0].config().task == "video") {
+    const std::vector<GroupTask> tasks = load_tasks(runs, problems);
+    for (const GroupTask& group : tasks) {
+      Task& task = *group.loaded.task;
+      learned.push_back({group.label, task.modulation(), task.config().video_model.decay});
+    }
+    return {confusion_section(tasks, runs.split), modulation_section(learned)};
+  }
   if (runs.groups[0].config().task == "graphs") {
     const std::vector<GroupTask> tasks = load_tasks(runs, problems);
     for (const GroupTask& group : tasks) {
@@ -101,7 +126,7 @@ Json table(const RunCollection& runs) {
     const std::string claim = claim_text(found);
     rows.push_back({{"variant", group.label},
                     {"seeds", group.seeds()},
-                    {runs.split + " accuracy", accuracy_text(group.accuracy())},
+                    {runs.split + " " + runs.score, accuracy_text(group.accuracy())},
                     {"against the best", &group == &runs.groups[0] ? ""
                                                                    : format("%+.2f%s%s", 100 * found.difference,
                                                                             claim.empty() ? "" : ", ", claim.c_str())},
@@ -131,6 +156,7 @@ int run(const ReportCommand& arguments, bool json) {
   check_folder_of("report", "--out", arguments.out);
   const RunCollection runs = read_runs(arguments.runs);
   std::vector<Section> sections{accuracy_section(runs), curves_section(runs), cost_section(runs)};
+  if (runs.groups[0].config().task == "points") sections.insert(sections.begin() + 1, rollouts_section(runs));
   std::vector<std::string> problems;
   if (arguments.pictures) {
     for (Section& section : pictures(arguments, runs, problems)) sections.push_back(std::move(section));
@@ -167,7 +193,7 @@ void add_report(CLI::App& app, Context& context) {
   command->add_option("--token", arguments->token, "patch whose mask rows are drawn; -1: the middle one")
       ->capture_default_str()
       ->check(whole_number(-1));
-  command->add_option("--examples", arguments->examples, "images or graphs to show attention on")
+  command->add_option("--examples", arguments->examples, "images or graphs to show attention on; episodes, at most 3")
       ->capture_default_str()
       ->check(whole_number(1, 100));
   command->add_flag("!--no-pictures", arguments->pictures,

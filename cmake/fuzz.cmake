@@ -21,7 +21,7 @@ target_link_options(fuzz_options INTERFACE ${_sanitizers})
 target_link_libraries(fuzz_options INTERFACE Topomask::Torch topomask_options ZLIB::ZLIB nlohmann_json::nlohmann_json
   JPEG::JPEG PNG::PNG CLI11::CLI11)
 
-file(GLOB _readers CONFIGURE_DEPENDS src/io/*.cpp src/graph/io/*.cpp src/config/*.cpp src/data/graphs/*.cpp
+file(GLOB _readers CONFIGURE_DEPENDS src/io/*.cpp src/graph/io/*.cpp src/config/*.cpp src/data/graphs/*.cpp src/data/episodes/*.cpp src/data/episodes/*.cpp
   src/core/nearest_name.cpp)
 set(_others
   src/core/checks.cpp src/core/recycled.cpp src/sparse/pattern.cpp

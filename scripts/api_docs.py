@@ -16,7 +16,7 @@ import topomask as tm
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "python-api.md"
 PARTS = {
     "Attention": ("_attention", "features"),
-    "Graphs": ("graph", "pattern", "meshes", "io"),
+    "Graphs": ("graph", "clouds", "pattern", "meshes", "io"),
     "Walks": ("walks",),
     "Masks": ("mask", "library_mask", "modules", "walked", "structured", "forest"),
     "Masks as functions": ("functional",),

@@ -21,6 +21,7 @@ HEADERS = {
     "config": ["config.h", "run_config.h"],
     "core": ["export.h", "memory.h", "version.h"],
     "graph": ["graph.h", "graph_io.h"],
+    "ops": ["mask_tiles.h", "tile_kind.h"],
     "sparse": ["sparse.h"],
     "theory": ["coefficients.h", "theory.h", "topomask.h"],
     "walks": ["walks.h"],

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the Debian packages of the groups named (build, bench, data, format, tidy, fuzz) are installed. Nothing runs where they are.
+# Makes sure that the Debian packages of the groups named (build, bench, data, robot, format, tidy, fuzz) are installed. Nothing runs where they are.
 # APT=0 skips the check, for machines whose tools come from elsewhere.
 set -euo pipefail
 
@@ -8,6 +8,7 @@ declare -A groups=(
     libnanoflann-dev libmetis-dev libjpeg-dev libpng-dev zlib1g-dev xz-utils python3-venv python3-dev"
   [bench]="python3-matplotlib"
   [data]="dataset-fashion-mnist"
+  [robot]="libegl-dev libgl1-mesa-dri"
   [format]="clang-format"
   [tidy]="clang-tidy"
   [fuzz]="clang-14 libclang-rt-14-dev"

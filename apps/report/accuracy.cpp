@@ -31,7 +31,7 @@ std::string differences(const RunCollection& runs) {
 
 Section accuracy_section(const RunCollection& runs) {
   std::vector<std::vector<std::string>> rows{
-      {"variant", "seeds", runs.split + " accuracy", "against the best", "noise (95 %)", "parameters"}};
+      {"variant", "seeds", runs.split + " " + runs.score, "against the best", "noise (95 %)", "parameters"}};
   std::vector<std::pair<std::string, std::vector<double>>> dots;
   for (const RunGroup& group : runs.groups) {
     const Comparison found = compare(group.results(), runs.groups[0].results());
@@ -48,8 +48,8 @@ Section accuracy_section(const RunCollection& runs) {
   }
   std::string body = html_table(rows);
   body += "<figure>" +
-          dot_chart(dots, {.title = "Accuracy of each run",
-                           .x_label = runs.split + " accuracy; a dot is a seed, a bar the mean",
+          dot_chart(dots, {.title = runs.score + " of each run",
+                           .x_label = runs.split + " " + runs.score + "; a dot is a seed, a bar the mean",
                            .width = 640,
                            .y_percent = true}) +
           "</figure>\n<h3>What the seeds tell</h3><ul>";
@@ -62,7 +62,7 @@ Section accuracy_section(const RunCollection& runs) {
         "<span style=\"color:var(--bad)\">worse</span> stand out; what is grey is within noise, or of one seed.</p>" +
         differences(runs);
   }
-  return {"accuracy", "Accuracy", body};
+  return {"accuracy", runs.score == "accuracy" ? "Accuracy" : runs.score == "ssim" ? "SSIM" : runs.score, body};
 }
 
 }  // namespace topomask::apps

@@ -88,12 +88,17 @@ std::string group_key(RunConfig config) {
   graphs.path = graphs.splits = "";
   graphs.fold = graphs.inner_split = 0;
   graphs.seed = graphs.split_seed = 0;
+  config.episode_data.path = "";
+  config.episode_data.split_seed = 0;
+  config.video_data.path = "";
+  config.video_data.seed = 0;
   return to_json(config);
 }
 
 /// What a run was drawn by: runs of two groups with the same draw are compared with each other.
 uint64_t draw_of(const RunConfig& config) {
-  if (config.task == "images") return config.train.seed;
+  if (config.task == "video") return config.train.seed + 0x9E3779B97F4A7C15U * config.video_data.seed;
+  if (config.task != "graphs") return config.train.seed + 0x9E3779B97F4A7C15U * config.episode_data.split_seed;
   const GraphDataOptions& data = config.graph_data;
   uint64_t mixed = config.train.seed;
   for (const uint64_t part :
@@ -113,6 +118,7 @@ std::array<uint64_t, 5> order_of(const RunConfig& config) {
 /// Whether two runs saw the same folds, splits and generated graphs.
 bool same_draw(const RunConfig& a, const RunConfig& b) {
   const GraphDataOptions &x = a.graph_data, &y = b.graph_data;
+  if (a.episode_data.split_seed != b.episode_data.split_seed || a.video_data.seed != b.video_data.seed) return false;
   return x.fold == y.fold && x.inner_split == y.inner_split && x.split_seed == y.split_seed && x.seed == y.seed;
 }
 
@@ -121,6 +127,7 @@ void count_items(RunCollection& runs) {
   try {
     const std::unique_ptr<Task> task = make_task(runs.groups.front().config());
     runs.items = task->items();
+    runs.score = task->score();
     runs.count = task->size(runs.split);
   } catch (const c10::Error&) {  // the data is not here
   }
@@ -185,6 +192,8 @@ RunCollection read_runs(const std::vector<std::string>& folders) {
     for (const EvalMetrics& line : run.metrics.eval) {
       if (line.split == result.split) run.accuracy = line.accuracy;  // the last one counts
     }
+    const Json summary = read_summary(fs::path(run.folder) / "summary.json");
+    if (summary.contains("curves")) run.curves = summary["curves"].value(result.split, Json());
     groups[group_key(run.config)].runs.push_back(std::move(run));
   }
   for (auto& [key, group] : groups) {

@@ -21,6 +21,7 @@ struct RunRecord {
   double accuracy = 0;    ///< on `split`
   double seconds = 0, step_ms = 0, items_per_s = 0, memory_mb = 0;
   int64_t parameters = 0, steps = 0;
+  Json curves;      ///< scores by step of a rollout on `split`, from summary.json; null where the task has none
   Json provenance;  ///< commands, dates and machines, from provenance.json; empty where the run has none
 };
 
@@ -39,10 +40,11 @@ struct RunGroup {
 
 /// What a report is about.
 struct RunCollection {
-  std::string split;             ///< what accuracy is of: test, or validation where no run has test
-  std::vector<RunGroup> groups;  ///< the best first
-  std::string items = "images";  ///< what is classified
-  int64_t count = 0;             ///< of them in that split; 0 if the data is not available
+  std::string split;               ///< what accuracy is of: test, or validation where no run has test
+  std::vector<RunGroup> groups;    ///< the best first
+  std::string items = "images";    ///< what is classified
+  std::string score = "accuracy";  ///< what RunRecord::accuracy is
+  int64_t count = 0;               ///< of them in that split; 0 if the data is not available
 };
 
 /// Reads run folders; a folder of run folders stands for those. A folder that is neither is an error.

@@ -38,7 +38,7 @@ struct Modulation {
 };
 Section modulation_section(const std::vector<Modulation>& learned);
 
-/// The first run of a group with its task: of graphs.
+/// The first run of a group with its task: of graphs or points.
 struct GroupTask {
   std::string label;
   LoadedTask loaded;
@@ -49,4 +49,10 @@ std::vector<GroupTask> load_tasks(const RunCollection& runs, std::vector<std::st
 Section confusion_section(const std::vector<GroupTask>& tasks, const std::string& split);
 /// Graphs of the split, drawn with what their nodes contribute and attend to.
 Section graphs_section(const std::vector<GroupTask>& tasks, const std::string& split, int64_t examples);
+
+/// Scores of each step of rollouts with their floors, by variant.
+Section rollouts_section(const RunCollection& runs);
+/// Episodes of the split as film strips: truth, prediction and difference of each variant.
+Section strips_section(const std::vector<GroupTask>& tasks, const std::string& split, int64_t examples);
+
 }  // namespace topomask::apps

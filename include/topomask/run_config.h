@@ -4,11 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "topomask/data/episode_options.h"
 #include "topomask/data/graph_options.h"
 #include "topomask/data/options.h"
+#include "topomask/data/video_options.h"
 #include "topomask/export.h"
 #include "topomask/nn/graph_options.h"
 #include "topomask/nn/options.h"
+#include "topomask/nn/point_options.h"
+#include "topomask/nn/vivit_options.h"
 
 namespace TOPOMASK_API topomask {
 
@@ -26,6 +30,7 @@ struct TrainOptions {
   double final_learning_rate = 1e-5;
   int64_t warmup_steps = 0;
   int64_t constant_steps = 0;
+  std::string schedule = "cosine";
   double mask_learning_rate = 1;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -59,6 +64,10 @@ struct RunConfig {
   ViTOptions model;
   GraphDataOptions graph_data;  ///< of the task graphs; "data" and "model" in files too
   GraphModelOptions graph_model;
+  EpisodeDataOptions episode_data;  ///< of the task points; "data" and "model" in files too
+  PointModelOptions point_model;
+  VideoOptions video_data;  ///< of the task video; "data" and "model" in files too
+  ViViTOptions video_model;
   TrainOptions train;
 
   /// The checks of what the task uses, with the keys of a configuration file: "ORIGIN train.beta1 must be …".
@@ -74,13 +83,14 @@ void visit(Visitor& v, TrainOptions& o) {
   v("precision", o.precision, "float32, or bfloat16 by autocast");
   v("epochs", o.epochs, "passes over the training data");
   v("steps", o.steps, "steps of the optimiser; 0: what the epochs come to");
-  v("batch_size", o.batch_size, "images or graphs of a step");
+  v("batch_size", o.batch_size, "images, graphs or clips of a step");
   v("accumulation", o.accumulation, "micro-batches per optimiser step (gradient accumulation)");
   v("optimiser", o.optimiser, "adamw, or adam (weight decay as part of the gradient)");
   v("learning_rate", o.learning_rate, "after warm-up");
-  v("final_learning_rate", o.final_learning_rate, "at the last step");
+  v("final_learning_rate", o.final_learning_rate, "at the end of the schedule");
   v("warmup_steps", o.warmup_steps, "the learning rate rises linearly for so long");
-  v("constant_steps", o.constant_steps, "then stays for so long, and falls as a cosine to the last step");
+  v("constant_steps", o.constant_steps, "then stays for so long, and falls as schedule says");
+  v("schedule", o.schedule, "cosine: falls to the last step; step: is final_learning_rate from then on");
   v("mask_learning_rate", o.mask_learning_rate, "multiplies the learning rate of a mask's parameters");
   v("beta1", o.beta1, "decay of the optimiser's first moment");
   v("beta2", o.beta2, "decay of the optimiser's second moment");
@@ -95,14 +105,22 @@ void visit(Visitor& v, TrainOptions& o) {
   v("log_every", o.log_every, "steps between lines of metrics; 0: only at the end");
   v("evaluate_every", o.evaluate_every, "steps between evaluations; 0: once an epoch");
   v("checkpoint_every", o.checkpoint_every, "steps between checkpoints; 0: only at the end");
-  v("evaluation_batch", o.evaluation_batch, "images or graphs of a batch in evaluation");
+  v("evaluation_batch", o.evaluation_batch, "images, graphs or clips of a batch in evaluation");
 }
 
 template <class Visitor>
 void visit(Visitor& v, RunConfig& o) {
   v("name", o.name, "what the run is called in tables");
-  v("task", o.task, "images, or graphs: classification of whole graphs, or of nodes where the data labels those");
-  if (o.task == "graphs") {
+  v("task", o.task,
+    "images, graphs (classification of whole graphs, or of nodes where the data labels those), points (dynamics of "
+    "point clouds), or video (classification of clips)");
+  if (o.task == "points") {
+    v("data", o.episode_data, "where episodes come from");
+    v("model", o.point_model, "the model");
+  } else if (o.task == "video") {
+    v("data", o.video_data, "where clips come from");
+    v("model", o.video_model, "the transformer");
+  } else if (o.task == "graphs") {
     v("data", o.graph_data, "where graphs come from");
     v("model", o.graph_model, "the model");
   } else {

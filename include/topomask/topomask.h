@@ -15,6 +15,7 @@
 #include "topomask/mask.h"
 #include "topomask/masks.h"
 #include "topomask/memory.h"
+#include "topomask/neighbour_walks.h"
 #include "topomask/node_kernel.h"
 #include "topomask/per_head.h"
 #include "topomask/planner.h"

@@ -9,7 +9,19 @@
 namespace topomask {
 
 /// What Philox's fourth counter word is for, so that no two uses share random numbers.
-enum class DrawFor : uint32_t { split = 1, order, augmentation, mixing, synthetic, motif, cycle, ngrams };
+enum class DrawFor : uint32_t {
+  split = 1,
+  order,
+  augmentation,
+  mixing,
+  synthetic,
+  motif,
+  cycle,
+  ngrams,
+  robot,
+  motion,
+  fanout
+};
 
 /// A permutation of 0 … n−1, n < 2³², drawn from (seed, stream, purpose).
 inline std::vector<int64_t> random_order(int64_t n, uint64_t seed, uint32_t stream, DrawFor purpose) {

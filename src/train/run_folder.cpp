@@ -16,9 +16,17 @@ namespace fs = std::filesystem;
 constexpr const char* kFormerCheckpoint = "checkpoint.pt";
 
 /// Keys that change nothing of what is computed, but where and how often it is looked at.
-const std::set<std::string> kFree{
-    "name",         "data.path",        "data.splits",     "data.workers",           "data.prefetch",
-    "train.device", "train.pretrained", "train.log_every", "train.checkpoint_every", "train.evaluation_batch"};
+const std::set<std::string> kFree{"name",
+                                  "data.path",
+                                  "data.splits",
+                                  "data.workers",
+                                  "data.prefetch",
+                                  "data.cache_mb",
+                                  "train.device",
+                                  "train.pretrained",
+                                  "train.log_every",
+                                  "train.checkpoint_every",
+                                  "train.evaluation_batch"};
 
 void write_text(const fs::path& path, const std::string& text) {
   io::OutputFile file({"train", path.string()});
@@ -85,6 +93,7 @@ void RunFolder::write_summary(const RunConfig& config, const TrainResult& result
   for (const auto& [split, evaluation] : result.evaluations) {
     summary["accuracy"][split] = evaluation.accuracy;
     summary["loss"][split] = evaluation.loss;
+    for (const ScoreCurve& curve : evaluation.curves) summary["curves"][split][curve.name] = curve.values;
   }
   write_text(path_ / "summary.json", summary.dump(2));
 }

@@ -144,7 +144,7 @@ TEST(CommandLine, SuggestExplainAndBenchAnswer) {
   const auto suggested = json_of(tool("suggest grid:6x6 --tolerance 0.2 --json"));
   EXPECT_TRUE(suggested["use"] == "exact" || suggested["use"] == "walks");
   const auto explained = json_of(tool("explain grid:8x8 --kind series --f 1,0.5 --json"));
-  EXPECT_EQ(explained["routes"].size(), 4);
+  EXPECT_EQ(explained["routes"].size(), 5);
   const auto timed = json_of(tool("bench grid:8x8 --f 1,0.5 --repetitions 2 --json"));
   EXPECT_EQ(timed["nodes"], 64);
   EXPECT_TRUE(has(tool("explain path:20").out, "sparse"));

@@ -21,6 +21,18 @@ TEST(Schedule, WarmsUpStaysAndFallsAsACosine) {
   for (int64_t s = 7; s < 16; ++s) EXPECT_GT(learning_rate(o, s, steps), learning_rate(o, s + 1, steps));
 }
 
+TEST(Schedule, StepsDownAtOnceWhereAskedTo) {
+  TrainOptions o;
+  o.learning_rate = 3e-4;
+  o.final_learning_rate = 1e-4;
+  o.constant_steps = 1000;
+  o.schedule = "step";
+  EXPECT_DOUBLE_EQ(learning_rate(o, 0, 100000), 3e-4);
+  EXPECT_DOUBLE_EQ(learning_rate(o, 999, 100000), 3e-4);
+  EXPECT_DOUBLE_EQ(learning_rate(o, 1000, 100000), 1e-4);
+  EXPECT_DOUBLE_EQ(learning_rate(o, 99999, 100000), 1e-4);
+}
+
 TEST(Schedule, ARunShorterThanItsWarmUpNeverFalls) {
   TrainOptions o;
   o.warmup_steps = 10;

@@ -14,11 +14,18 @@
 
 namespace TOPOMASK_API topomask {
 
-/// How well a model classifies a split.
+/// A score for each step of a rollout, on average over a split; NaN where a step has none.
+struct ScoreCurve {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// How well a model does on a split: classifies, or predicts what happens.
 struct Evaluation {
-  double loss = 0;  ///< mean cross-entropy
-  double accuracy = 0;
+  double loss = 0;            ///< mean cross-entropy, or mean squared error of colours
+  double accuracy = 0;        ///< what Task::score names: higher is better, at most 1
   at::Tensor confusion = {};  ///< int64 [classes, classes]: how often a true class (row) was taken for another (column)
+  std::vector<ScoreCurve> curves = {};  ///< of tasks that predict step after step, with their floors
 };
 
 /// What is trained: data, batches, a model, a loss, and how well the model does. The training loop knows nothing else.
@@ -29,7 +36,8 @@ class Task {
   virtual ~Task() = default;
 
   const RunConfig& config() const { return config_; }
-  virtual const char* items() const = 0;  ///< what it classifies: "images"
+  virtual const char* items() const = 0;                    ///< what it classifies: "images"
+  virtual const char* score() const { return "accuracy"; }  ///< what Evaluation::accuracy is
 
   /// Opens the training data and completes the configuration with what the data decides (sizes, classes); where the
   /// configuration says something else, that is an error.
