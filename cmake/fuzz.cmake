@@ -21,15 +21,17 @@ target_link_options(fuzz_options INTERFACE ${_sanitizers})
 target_link_libraries(fuzz_options INTERFACE Topomask::Torch topomask_options ZLIB::ZLIB nlohmann_json::nlohmann_json
   JPEG::JPEG PNG::PNG CLI11::CLI11)
 
-file(GLOB _readers CONFIGURE_DEPENDS src/io/*.cpp src/graph/io/*.cpp src/config/*.cpp src/data/graphs/*.cpp src/data/episodes/*.cpp src/data/episodes/*.cpp
-  src/core/nearest_name.cpp)
+file(GLOB _readers CONFIGURE_DEPENDS src/io/*.cpp src/graph/io/*.cpp src/config/*.cpp src/data/graphs/*.cpp
+  src/data/episodes/*.cpp src/core/nearest_name.cpp)
 set(_others
   src/core/checks.cpp src/core/recycled.cpp src/sparse/pattern.cpp
   src/graph/builders.cpp src/graph/csr.cpp src/graph/erdos_renyi.cpp src/graph/forest.cpp src/graph/from_edges.cpp
-  src/graph/graph.cpp src/graph/weights.cpp
+  src/graph/graph.cpp src/graph/subgraph.cpp src/graph/weights.cpp
   src/walks/check_arrays.cpp src/walks/plan.cpp src/walks/table.cpp src/walks/table_file.cpp
   src/data/cifar.cpp src/data/dataset.cpp src/data/idx.cpp src/data/image.cpp src/data/jpeg.cpp src/data/options.cpp
-  src/data/png.cpp src/nn/options.cpp src/nn/graph_models/options.cpp src/train/checkpoint.cpp src/train/tensor_file.cpp
+  src/data/png.cpp src/data/episode_options.cpp src/data/video/options.cpp
+  src/nn/options.cpp src/nn/graph_models/options.cpp src/nn/points/options.cpp src/nn/video/options.cpp
+  src/train/checkpoint.cpp src/train/tensor_file.cpp
   src/ops/pattern.cpp src/ops/product_pattern/op.cpp src/ops/row_tiles/op.cpp src/theory/coefficients.cpp
   apps/argument_checks.cpp apps/config_arguments.cpp apps/function_arguments.cpp apps/graph_arguments.cpp
   tests/fuzz/support/variant_names.cpp)

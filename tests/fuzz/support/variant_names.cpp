@@ -1,12 +1,13 @@
 #include "topomask/nn/graph_mask.h"
 #include "topomask/nn/graph_model.h"
+#include "topomask/nn/local_layer.h"
 #include "topomask/nn/variants.h"
 
 namespace topomask {
 
-// A configuration is checked against the names of the variants of attention, and of graph models and their masks. In
-// the library they are what registers itself, which brings every mask and kernel with it; the fuzzers get along with
-// the names.
+// A configuration is checked against the names of the variants of attention, of graph models and their masks, and of
+// the local layers of point models. In the library they are what registers itself, which brings every mask and kernel
+// with it; the fuzzers get along with the names.
 std::vector<std::string> variant_names() {
   return {"ad_hoc", "centrality", "diffusion",   "exact", "free",    "grf",
           "linear", "softmax",    "softmax_grf", "spe",   "toeplitz"};
@@ -19,6 +20,10 @@ std::vector<std::string> graph_model_names() {
 std::vector<std::string> graph_mask_names() {
   return {"diffusion", "forest",        "frequency",       "gkat",    "grf", "neighbours", "none",
           "series",    "shortest_path", "spanning_forest", "sequence"};
+}
+
+std::vector<std::string> local_layer_names() {
+  return {"diffusion", "exact", "grf", "message_passing", "neighbours", "none", "unmasked"};
 }
 
 }  // namespace topomask
