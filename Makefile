@@ -1,10 +1,10 @@
 # The front door: each target installs what it needs, so that it runs on a fresh Debian 12. `make` alone prints this help.
 #
 #   make demo            train five kinds of attention on Fashion-MNIST (4 minutes), compare them: build/demo/report.html
-#   make demo-graphs     train four models to find a motif in graphs (3 minutes): build/demo-graphs/report.html
+#   make demo-graphs     train four models to find a motif in graphs (2 minutes): build/demo-graphs/report.html
 #   make demo-robot      simulate 20 episodes of a robot, train a tiny model of their dynamics: build/demo-robot/report.html
 #   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
-#   make robot-data      simulate EPISODES=1000 of a robot, images of SIDE=64 pixels: OUT=build/robot (two cores: 10 minutes)
+#   make robot-data      simulate EPISODES=1000 of a robot, images of SIDE=64 pixels: OUT=build/robot (100 take 44 s in one process)
 #   make test            build what is tested and run the tests; LABEL=fast for the quick ones
 #   make torture         random cases against a dense reference for SECONDS=60, SEED=1, DEVICE=cpu or cuda
 #   make build           build everything

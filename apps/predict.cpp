@@ -107,9 +107,10 @@ int predict_images(const PredictCommand& arguments, bool json) {
 }
 
 /// Places in a split: whole numbers.
-std::vector<int64_t> places_of(const std::vector<std::string>& items) {
+std::vector<int64_t> places_of(const PredictCommand& arguments) {
+  if (arguments.invert) throw UsageError("predict: --invert is for images");
   std::vector<int64_t> places;
-  for (const std::string& item : items) {
+  for (const std::string& item : arguments.items) {
     double place = 0;
     if (!parse_number(item, place) || place < 0 || place != std::floor(place) || place > 1e15) {
       throw UsageError(
@@ -121,23 +122,31 @@ std::vector<int64_t> places_of(const std::vector<std::string>& items) {
   return places;
 }
 
+LoadedTask opened(const PredictCommand& arguments) {
+  return open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
+}
+
+/// The likeliest `top` classes of the item at `place`, a row each.
+void add_classes(Json& rows, int64_t top, const std::vector<std::string>& names, int64_t place,
+                 const at::Tensor& probabilities, int64_t label) {
+  const auto [best, classes] = probabilities.topk(std::min<int64_t>(top, std::ssize(names)));
+  for (int64_t rank = 0; rank < best.size(0); ++rank) {
+    rows.push_back({{"place", place},
+                    {"class", names.at(static_cast<size_t>(classes[rank].item<int64_t>()))},
+                    {"probability", best[rank].item<double>()},
+                    {"true class", label < 0 ? "none" : names.at(static_cast<size_t>(label))}});
+  }
+}
+
 int predict_graphs(const PredictCommand& arguments, bool json) {
-  if (arguments.invert) throw UsageError("predict: --invert is for images");
-  const std::vector<int64_t> places = places_of(arguments.items);
-  const LoadedTask loaded =
-      open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
+  const std::vector<int64_t> places = places_of(arguments);
+  const LoadedTask loaded = opened(arguments);
   const std::vector<std::string> names = loaded.task->classes();
   Json result = Json::array();
   std::vector<std::string> drawings;
   for (const int64_t place : places) {
     const GraphView view = view_graph(*loaded.task, arguments.split, place);
-    const auto [best, classes] = view.probabilities.topk(std::min<int64_t>(arguments.top, std::ssize(names)));
-    for (int64_t rank = 0; rank < best.size(0); ++rank) {
-      result.push_back({{"place", place},
-                        {"class", names.at(static_cast<size_t>(classes[rank].item<int64_t>()))},
-                        {"probability", best[rank].item<double>()},
-                        {"true class", view.label < 0 ? "none" : names.at(static_cast<size_t>(view.label))}});
-    }
+    add_classes(result, arguments.top, names, place, view.probabilities, view.label);
     if (arguments.picture.empty()) continue;
     const at::Tensor layout = spring_layout(view.graph);
     drawings.push_back(graph_picture(view.graph, layout, view.influence, {.title = "influence of nodes"}));
@@ -159,10 +168,8 @@ int predict_graphs(const PredictCommand& arguments, bool json) {
 
 /// The SSIM of each step, and film strips, the episodes below each other.
 int predict_points(const PredictCommand& arguments, bool json) {
-  if (arguments.invert) throw UsageError("predict: --invert is for images");
-  const std::vector<int64_t> places = places_of(arguments.items);
-  const LoadedTask loaded =
-      open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
+  const std::vector<int64_t> places = places_of(arguments);
+  const LoadedTask loaded = opened(arguments);
   Json result = Json::array();
   std::vector<at::Tensor> strips;
   for (const int64_t place : places) {
@@ -186,22 +193,14 @@ int predict_points(const PredictCommand& arguments, bool json) {
 
 /// Classes of clips, and their frames side by side, the clips below each other.
 int predict_clips(const PredictCommand& arguments, bool json) {
-  if (arguments.invert) throw UsageError("predict: --invert is for images");
-  const std::vector<int64_t> places = places_of(arguments.items);
-  const LoadedTask loaded =
-      open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
+  const std::vector<int64_t> places = places_of(arguments);
+  const LoadedTask loaded = opened(arguments);
   const std::vector<std::string> names = loaded.task->classes();
   Json result = Json::array();
   std::vector<at::Tensor> strips;
   for (const int64_t place : places) {
     const ClipView view = view_clip(*loaded.task, arguments.split, place);
-    const auto [best, classes] = view.probabilities.topk(std::min<int64_t>(arguments.top, std::ssize(names)));
-    for (int64_t rank = 0; rank < best.size(0); ++rank) {
-      result.push_back({{"place", place},
-                        {"class", names.at(static_cast<size_t>(classes[rank].item<int64_t>()))},
-                        {"probability", best[rank].item<double>()},
-                        {"true class", names.at(static_cast<size_t>(view.label))}});
-    }
+    add_classes(result, arguments.top, names, place, view.probabilities, view.label);
     std::vector<at::Tensor> frames;
     for (const at::Tensor& frame : view.clip.unbind(0)) frames.push_back(as_colour(frame));
     strips.push_back(at::cat(frames, 2));

@@ -5,6 +5,7 @@
 
 #include "data/random_order.h"
 #include "tasks/autocast.h"
+#include "tasks/from_data.h"
 #include "tasks/scores.h"
 #include "topomask/nn/parameters.h"
 
@@ -12,12 +13,6 @@ namespace topomask {
 namespace {
 
 const TaskRegistration kGraphs("graphs", [](const RunConfig& config) { return std::make_unique<GraphTask>(config); });
-
-void take_from_data(const char* name, int64_t& option, int64_t value) {
-  TORCH_CHECK(option == 0 || option == value, "train: model.", name, " must be 0 or ", value,
-              ", as the data has it, got ", option);
-  option = value;
-}
 
 }  // namespace
 
@@ -150,10 +145,9 @@ const LoadedGraphs& GraphTask::data() const {
 }
 
 const std::vector<int64_t>& GraphTask::places(const std::string& split) const {
-  TORCH_CHECK(split == "train" || split == "validation" || split == "test",
-              "evaluate: split must be train, validation or test, got ", split);
+  const Split chosen = split_named(split);
   const GraphSplit& all = data().split;
-  return split == "train" ? all.train : split == "validation" ? all.validation : all.test;
+  return chosen == Split::train ? all.train : chosen == Split::validation ? all.validation : all.test;
 }
 
 const GraphStructure& GraphTask::evaluation_structure() {

@@ -4,18 +4,12 @@
 #include <optional>
 
 #include "tasks/autocast.h"
+#include "tasks/from_data.h"
 #include "topomask/data/loader.h"
 #include "topomask/tasks/images.h"
 
 namespace topomask {
 namespace {
-
-Split split_of(const std::string& name) {
-  for (const Split split : {Split::train, Split::validation, Split::test}) {
-    if (name == to_string(split)) return split;
-  }
-  TORCH_CHECK(false, "evaluate: split must be train, validation or test, got ", name);
-}
 
 /// Classification of images by a vision transformer.
 class ImageTask final : public Task {
@@ -87,7 +81,7 @@ class ImageTask final : public Task {
 
   const DatasetPtr& dataset(const std::string& split) {
     DatasetPtr& found = datasets_[split];
-    if (!found) found = open_dataset(config_.data, split_of(split));
+    if (!found) found = open_dataset(config_.data, split_named(split));
     return found;
   }
 
@@ -107,14 +101,9 @@ RunConfig complete_config(const RunConfig& config, const ImageDataset& dataset) 
   const auto [channels, height, width] = dataset.image_shape();
   TORCH_CHECK(height == width, "train: images must be square, got ", height, " x ", width);
   RunConfig complete = config;
-  const auto take = [](const char* name, int64_t& option, int64_t value) {
-    TORCH_CHECK(option == 0 || option == value, "train: model.", name, " must be 0 or ", value,
-                ", as the data has it, got ", option);
-    option = value;
-  };
-  take("image_size", complete.model.image_size, height);
-  take("channels", complete.model.channels, channels);
-  take("classes", complete.model.classes, std::ssize(dataset.classes()));
+  take_from_data("image_size", complete.model.image_size, height);
+  take_from_data("channels", complete.model.channels, channels);
+  take_from_data("classes", complete.model.classes, std::ssize(dataset.classes()));
   return complete;
 }
 

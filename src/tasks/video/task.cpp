@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tasks/autocast.h"
+#include "tasks/from_data.h"
 #include "tasks/scores.h"
 #include "tasks/video/clip_loader.h"
 #include "topomask/nn/attention.h"
@@ -14,13 +15,6 @@
 
 namespace topomask {
 namespace {
-
-Split clip_split(const std::string& name) {
-  for (const Split split : {Split::train, Split::validation, Split::test}) {
-    if (name == to_string(split)) return split;
-  }
-  TORCH_CHECK(false, "evaluate: split must be train, validation or test, got ", name);
-}
 
 /// Classification of clips by a video vision transformer.
 class VideoTask final : public Task {
@@ -109,7 +103,7 @@ class VideoTask final : public Task {
 
   const VideoPtr& clips(const std::string& split) {
     VideoPtr& found = data_[split];
-    if (!found) found = open_videos(config_.video_data, clip_split(split));
+    if (!found) found = open_videos(config_.video_data, split_named(split));
     return found;
   }
 
@@ -127,15 +121,10 @@ RunConfig complete_config(const RunConfig& config, const VideoDataset& dataset) 
   const auto [frames, channels, height, width] = dataset.clip_shape();
   TORCH_CHECK(height == width, "train: frames must be square, got ", height, " x ", width);
   RunConfig complete = config;
-  const auto take = [](const char* name, int64_t& option, int64_t value) {
-    TORCH_CHECK(option == 0 || option == value, "train: model.", name, " must be 0 or ", value,
-                ", as the data has it, got ", option);
-    option = value;
-  };
-  take("frames", complete.video_model.frames, frames);
-  take("image_size", complete.video_model.image_size, height);
-  take("channels", complete.video_model.channels, channels);
-  take("classes", complete.video_model.classes, std::ssize(dataset.classes()));
+  take_from_data("frames", complete.video_model.frames, frames);
+  take_from_data("image_size", complete.video_model.image_size, height);
+  take_from_data("channels", complete.video_model.channels, channels);
+  take_from_data("classes", complete.video_model.classes, std::ssize(dataset.classes()));
   return complete;
 }
 
