@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 def from_networkx(graph: networkx.Graph, *, weight: str | None = "weight", dtype: torch.dtype = torch.float32) -> Graph:
+    if not hasattr(graph, "is_multigraph"):
+        raise TypeError(f"Graph.from_networkx: graph must be a networkx graph, got {type(graph).__name__}")
     if graph.is_multigraph():
         raise ValueError("Graph.from_networkx: graph must not be a multigraph; networkx.Graph(graph) keeps one edge of each pair")
     place = {node: index for index, node in enumerate(graph.nodes)}
@@ -39,6 +41,8 @@ def to_networkx(graph: Graph) -> networkx.Graph:
 
 
 def from_scipy(matrix: scipy.sparse.sparray, *, directed: bool | None = None) -> Graph:
+    if not hasattr(matrix, "tocsr"):
+        raise TypeError(f"Graph.from_scipy: matrix must be a SciPy sparse matrix, got {type(matrix).__name__}")
     csr = matrix.tocsr(copy=True)
     csr.sum_duplicates()
     csr.sort_indices()

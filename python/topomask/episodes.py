@@ -129,11 +129,10 @@ class EpisodeSet:
         index = range(len(self))[index]  # negative ones too; IndexError beyond the end
         file, at, unit = self._places[index]
         summary = self.summaries[index]
-        tensors: dict[str, torch.Tensor] = {}
+        fields: dict[str, Any] = {key: summary[key] for key in ("kind", "seed", "interval", "names")}
         with open(file, "rb") as stream:
             stream.seek(at)
             for array in summary["arrays"]:
-                tensors[array["name"]] = _unpack(array, stream.read(array["bytes"]), file)
-        tensors["depth"] = (tensors["depth"].to(torch.float64) * unit).to(torch.float32)
-        described = {key: summary[key] for key in ("kind", "seed", "interval", "names")}
-        return Episode(**described, **tensors)
+                fields[array["name"]] = _unpack(array, stream.read(array["bytes"]), file)
+        fields["depth"] = (fields["depth"].to(torch.float64) * unit).to(torch.float32)
+        return Episode(**fields)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import _ops
+from . import _arguments, _ops
+from ._arguments import Values
 from ._structure import Structure, device_and_dtype, register
 from .pattern import Pattern
 
@@ -60,7 +61,7 @@ class Graph(Structure):
     def grid(*dims: int | Sequence[int], wrap: bool = False) -> Graph:
         """A grid of any dimension, `grid(128, 128)` or `grid([128, 128])`: nodes in row-major order, an edge between nodes one
         step apart along one axis. wrap: every axis is a ring."""
-        sizes = [size for dim in dims for size in ([dim] if isinstance(dim, int) else dim)]
+        sizes = [size for dim in dims for size in _arguments.sizes("Graph.grid: dims", dim)]
         return Graph._of(_ops.static("Graph", "grid", sizes, wrap))
 
     @staticmethod
@@ -97,10 +98,10 @@ class Graph(Structure):
         return Graph._of(_ops.static("Graph", "erdos_renyi", nodes, probability, _ops.signed(seed)))
 
     @staticmethod
-    def knn(points: Tensor, k: int = 3, *, directed: bool = False) -> Graph:
+    def knn(points: Values, k: int = 3, *, directed: bool = False) -> Graph:
         """k nearest neighbours (Euclidean, exact) of points [N, dims]. directed: row i holds exactly its k nearest; otherwise
         there is an edge where either end chose the other. Points on a GPU give a graph there."""
-        return Graph._of(_ops.static("Graph", "knn", points, k, directed))
+        return Graph._of(_ops.static("Graph", "knn", _arguments.tensor("Graph.knn: points", points), k, directed))
 
     @staticmethod
     def icosphere(level: int) -> Graph:
@@ -112,9 +113,9 @@ class Graph(Structure):
     @staticmethod
     def from_edges(
         nodes: int,
-        source: Tensor,
-        target: Tensor,
-        weights: Tensor | None = None,
+        source: Values,
+        target: Values,
+        weights: Values | None = None,
         *,
         directed: bool = False,
         duplicates: str = "first",
@@ -125,15 +126,18 @@ class Graph(Structure):
         directed False: (u, v) also stores (v, u), and both spellings are the same edge. duplicates: "first" (keep the weight
         given first), "sum" or "refuse"; self_loops: "keep", "drop" or "refuse". O(N + E).
         """
-        return Graph._of(_ops.static("Graph", "from_edges", nodes, source, target, weights, directed, duplicates, self_loops))
+        ends = [_arguments.tensor(f"Graph.from_edges: {name}", end) for name, end in (("source", source), ("target", target))]
+        values = None if weights is None else _arguments.real("Graph.from_edges: weights", weights)
+        return Graph._of(_ops.static("Graph", "from_edges", nodes, *ends, values, directed, duplicates, self_loops))
 
     @staticmethod
-    def from_edge_index(edge_index: Tensor, weights: Tensor | None = None, num_nodes: int | None = None, **options: Any) -> Graph:
+    def from_edge_index(edge_index: Values, weights: Values | None = None, num_nodes: int | None = None, **options: Any) -> Graph:
         """Edges [2, E] as PyG has them; options as in `from_edges`. num_nodes: the largest index + 1 where left out."""
-        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-            raise ValueError(f"Graph.from_edge_index: edge_index must be [2, E], got {list(edge_index.shape)}")
-        nodes = num_nodes if num_nodes is not None else (int(edge_index.max()) + 1 if edge_index.numel() else 0)
-        return Graph.from_edges(nodes, edge_index[0], edge_index[1], weights, **options)
+        edges = _arguments.tensor("Graph.from_edge_index: edge_index", edge_index)
+        if edges.dim() != 2 or edges.shape[0] != 2:
+            raise ValueError(f"Graph.from_edge_index: edge_index must be [2, E], got {list(edges.shape)}")
+        nodes = num_nodes if num_nodes is not None else (int(edges.max()) + 1 if edges.numel() else 0)
+        return Graph.from_edges(nodes, edges[0], edges[1], weights, **options)
 
     @staticmethod
     def from_csr(offsets: Tensor, columns: Tensor, weights: Tensor | None = None, *, directed: bool = False) -> Graph:

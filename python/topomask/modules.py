@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import _ops
+from . import _arguments, _ops
+from ._arguments import Values
 from .functional import MAX_SPARSE_ENTRIES, Plain, PowerSeries, SparseValues
 from .graph import Graph
 from .library_mask import LibraryMask
@@ -17,16 +18,18 @@ from .mask import Mask
 from .pattern import Pattern
 
 
-def _parameter(value: Tensor | float, dtype: torch.dtype, shape: Sequence[int] = ()) -> nn.Parameter:
-    """A copy of the initial value, as a parameter; a number fills the shape."""
-    if isinstance(value, Tensor):
-        return nn.Parameter(value.detach().clone().to(dtype))
-    return nn.Parameter(torch.full(tuple(shape), float(value), dtype=dtype))
+def _parameter(value: Values | float, dtype: torch.dtype | None = None, shape: Sequence[int] = ()) -> nn.Parameter:
+    """A copy of the initial value, as a parameter; a number fills the shape. dtype: the value's own where left out."""
+    if isinstance(value, (int, float)):
+        return nn.Parameter(torch.full(tuple(shape), float(value), dtype=dtype))
+    initial = _arguments.real("initial values", value).detach().clone()
+    return nn.Parameter(initial if dtype is None else initial.to(dtype))
 
 
-def _coefficients(initial: Tensor | None, terms: int, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
+def _coefficients(initial: Values | None, terms: int, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
     """[terms], or [heads, terms]: the initial values given, or exp(−k)."""
-    values = torch.exp(-torch.arange(terms, dtype=torch.float64)) if initial is None else initial
+    given = torch.exp(-torch.arange(terms, dtype=torch.float64)) if initial is None else initial
+    values = _arguments.tensor("coefficients", given)
     values = values.detach().clone().to(device=device, dtype=dtype)
     if heads is not None and values.dim() == 1:
         values = values.expand(heads, -1).clone()
@@ -63,8 +66,8 @@ class CausalMask(Plain):
 class DenseMask(LibraryMask):
     """dense_mask: `matrix` [N, N] or [H, N, N] is the parameter."""
 
-    def __init__(self, matrix: Tensor) -> None:
-        super().__init__("dense_mask", {"matrix": _parameter(matrix, matrix.dtype)})
+    def __init__(self, matrix: Values) -> None:
+        super().__init__("dense_mask", {"matrix": _parameter(matrix)})
         self.prepare()
 
 
@@ -77,7 +80,7 @@ class SparseMask(SparseValues):
     def __init__(
         self,
         pattern: Pattern | Graph | Tensor,
-        values: Tensor | None = None,
+        values: Values | None = None,
         *,
         heads: int | None = None,
         num_nodes: int | None = None,
@@ -90,7 +93,7 @@ class SparseMask(SparseValues):
         if values is None:
             shape = (pattern.entries,) if heads is None else (heads, pattern.entries)
             values = torch.ones(shape, dtype=dtype, device=pattern.columns.device)
-        super().__init__("sparse_mask", {"pattern": pattern, "values": _parameter(values, values.dtype)})
+        super().__init__("sparse_mask", {"pattern": pattern, "values": _parameter(values)})
         self.prepare()
 
 
@@ -105,9 +108,9 @@ class NeighboursMask(Plain):
 class WeightedNeighboursMask(LibraryMask):
     """weighted_neighbours_mask: M = W + I; `weights` [num_entries] is learnable, the graph's own at first."""
 
-    def __init__(self, graph: Graph, weights: Tensor | None = None) -> None:
+    def __init__(self, graph: Graph, weights: Values | None = None) -> None:
         values = graph.weights if weights is None else weights
-        arguments = {"graph": graph, "weights": _parameter(values.detach().clone(), values.dtype)}
+        arguments = {"graph": graph, "weights": _parameter(values)}
         super().__init__("weighted_neighbours_mask", arguments)
         self.prepare()
 
@@ -121,7 +124,7 @@ class PowerSeriesMask(PowerSeries):
     def __init__(
         self,
         graph: Graph,
-        alpha: Tensor | None = None,
+        alpha: Values | None = None,
         *,
         terms: int = 4,
         heads: int | None = None,
@@ -129,8 +132,8 @@ class PowerSeriesMask(PowerSeries):
         max_sparse_entries: int = MAX_SPARSE_ENTRIES,
     ) -> None:
         graph = _weighted(graph, normalise)
-        alpha = _coefficients(alpha, terms, heads, graph.dtype, graph.device)
-        arguments = {"graph": graph, "alpha": alpha, "max_sparse_entries": max_sparse_entries}
+        start = _coefficients(alpha, terms, heads, graph.dtype, graph.device)
+        arguments = {"graph": graph, "alpha": start, "max_sparse_entries": max_sparse_entries}
         super().__init__("power_series_mask", arguments)
         self.prepare()
 
@@ -162,7 +165,7 @@ class GlobalTokens(LibraryMask):
 class AutoMask(LibraryMask):
     """auto_mask: Σ_k α_k W^k to a relative error by what is fastest; `alpha` [K] is learnable. Options as in `suggest`."""
 
-    def __init__(self, graph: Graph, alpha: Tensor, tolerance: float, *, normalise: bool | None = None, seed: int = 0) -> None:
+    def __init__(self, graph: Graph, alpha: Values, tolerance: float, *, normalise: bool | None = None, seed: int = 0) -> None:
         graph = _weighted(graph, normalise)
         start = _parameter(alpha, graph.dtype)
         arguments: dict[str, Any] = {"graph": graph, "alpha": start, "tolerance": float(tolerance), "diagonal": "debiased"}

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _ops
+from . import _arguments, _ops
+from ._arguments import Values
 from ._structure import Structure, device_and_dtype, register
 
 
@@ -42,17 +43,17 @@ class Pattern(Structure):
         return cls._unchecked({"offsets": offsets, "columns": columns, "cols": cols, "order": None})._with_object(made)
 
     @staticmethod
-    def from_edge_index(edge_index: Tensor, num_nodes: int | None = None) -> Pattern:
+    def from_edge_index(edge_index: Values, num_nodes: int | None = None) -> Pattern:
         """The pattern of edges [2, E] (row i attends to column j for the edge (i, j)), in any order; none twice.
 
         Values follow the order given here. num_nodes: the largest index + 1 where left out. O(E log E).
         """
-        if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in (torch.int32, torch.int64):
+        edges = _arguments.tensor("Pattern.from_edge_index: edge_index", edge_index)
+        if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype not in (torch.int32, torch.int64):
             raise ValueError(
-                "Pattern.from_edge_index: edge_index must be int64 or int32 [2, E], "
-                f"got {edge_index.dtype} {list(edge_index.shape)}"
+                f"Pattern.from_edge_index: edge_index must be int64 or int32 [2, E], got {edges.dtype} {list(edges.shape)}"
             )
-        edges = edge_index.to(torch.int64)
+        edges = edges.to(torch.int64)
         nodes = num_nodes if num_nodes is not None else (int(edges.max()) + 1 if edges.numel() else 0)
         if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= nodes):
             bad = int(edges.min()) if int(edges.min()) < 0 else int(edges.max())

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from . import _ops
+from . import _arguments, _ops
+from ._arguments import Values
 from .forest import DistanceFunction, Forest
 from .graph import Graph
 from .library_mask import LibraryMask
@@ -20,18 +21,19 @@ class ToeplitzMask(LibraryMask):
 
     def __init__(
         self,
-        dims: Sequence[int],
-        offsets: Tensor | None = None,
+        dims: int | Sequence[int],
+        offsets: Values | None = None,
         *,
         heads: int | None = None,
         logarithmic: bool = False,
         causality: str = "none",
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        dims = _arguments.sizes("ToeplitzMask: dims", dims)
         if offsets is None:
             shape = [2 * n - 1 for n in dims] if heads is None else [heads, *(2 * n - 1 for n in dims)]
             offsets = torch.zeros(shape, dtype=dtype) if logarithmic else torch.ones(shape, dtype=dtype)
-        arguments = {"dims": list(dims), "offsets": _parameter(offsets, offsets.dtype)}
+        arguments = {"dims": dims, "offsets": _parameter(offsets)}
         super().__init__("toeplitz_mask", {**arguments, "logarithmic": logarithmic, "causality": causality})
         self.prepare()
 
@@ -42,19 +44,20 @@ class ToeplitzDistanceMask(LibraryMask):
 
     def __init__(
         self,
-        dims: Sequence[int],
-        f: Tensor | None = None,
+        dims: int | Sequence[int],
+        f: Values | None = None,
         *,
         heads: int | None = None,
         logarithmic: bool = False,
         causality: str = "none",
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        dims = _arguments.sizes("ToeplitzDistanceMask: dims", dims)
         if f is None:
             terms = 1 + sum(n - 1 for n in dims)
             shape = [terms] if heads is None else [heads, terms]
             f = torch.zeros(shape, dtype=dtype) if logarithmic else torch.ones(shape, dtype=dtype)
-        arguments = {"dims": list(dims), "f": _parameter(f, f.dtype), "logarithmic": logarithmic, "causality": causality}
+        arguments = {"dims": dims, "f": _parameter(f), "logarithmic": logarithmic, "causality": causality}
         super().__init__("toeplitz_distance_mask", arguments)
         self.prepare()
 
@@ -118,8 +121,9 @@ class HypercubeDiffusionMask(LibraryMask):
 class LowRankDiffusionMask(LibraryMask):
     """low_rank_diffusion_mask: M = exp(λ·U·Vᵀ); `u`, `v` [N, r] and `lambda_` are learnable."""
 
-    def __init__(self, u: Tensor, v: Tensor, lambda_: float | Tensor = 1.0, *, heads: int | None = None) -> None:
-        arguments = {"u": _parameter(u, u.dtype), "v": _parameter(v, u.dtype), "lambda_": _per_head(lambda_, heads, u.dtype)}
+    def __init__(self, u: Values, v: Values, lambda_: float | Tensor = 1.0, *, heads: int | None = None) -> None:
+        left = _parameter(u)
+        arguments = {"u": left, "v": _parameter(v, left.dtype), "lambda_": _per_head(lambda_, heads, left.dtype)}
         super().__init__("low_rank_diffusion_mask", arguments)
         self.prepare()
 
@@ -130,15 +134,15 @@ class StochasticPositionalMask(LibraryMask):
     def __init__(
         self,
         nodes: int,
-        frequencies: Tensor,
-        amplitudes: Tensor,
-        phases: Tensor | None = None,
+        frequencies: Values,
+        amplitudes: Values,
+        phases: Values | None = None,
         *,
         realisations: int = 64,
         seed: int = 0,
     ) -> None:
         names = ["frequencies", "amplitudes", "phases"]
-        given = {n: None if t is None else _parameter(t, t.dtype) for n, t in zip(names, (frequencies, amplitudes, phases))}
+        given = {n: None if t is None else _parameter(t) for n, t in zip(names, (frequencies, amplitudes, phases))}
         rest = {"realisations": realisations, "seed": _ops.signed(seed)}
         super().__init__("stochastic_positional_mask", {"nodes": nodes, **given, **rest})
         self.prepare()
@@ -147,20 +151,20 @@ class StochasticPositionalMask(LibraryMask):
 class CentralityMask(LibraryMask):
     """centrality_mask: `z` [K] or [heads, K], for the degrees 0 … K − 1, is learnable: ½ at first (0 where logits)."""
 
-    def __init__(self, graph: Graph, z: Tensor | None = None, *, heads: int | None = None, logits: bool = False) -> None:
+    def __init__(self, graph: Graph, z: Values | None = None, *, heads: int | None = None, logits: bool = False) -> None:
         if z is None:
             shape = [graph.max_degree + 1] if heads is None else [heads, graph.max_degree + 1]
             z = torch.full(shape, 0.0 if logits else 0.5, dtype=graph.dtype)
-        super().__init__("centrality_mask", {"graph": graph, "z": _parameter(z, z.dtype), "logits": logits})
+        super().__init__("centrality_mask", {"graph": graph, "z": _parameter(z), "logits": logits})
         self.prepare()
 
 
 class FreeFeaturesMask(LibraryMask):
     """free_features_mask: `left` and, where given, `right` [N, r] or [H, N, r] are learnable."""
 
-    def __init__(self, left: Tensor, right: Tensor | None = None) -> None:
-        other = None if right is None else _parameter(right, right.dtype)
-        super().__init__("free_features_mask", {"left": _parameter(left, left.dtype), "right": other})
+    def __init__(self, left: Values, right: Values | None = None) -> None:
+        other = None if right is None else _parameter(right)
+        super().__init__("free_features_mask", {"left": _parameter(left), "right": other})
         self.prepare()
 
 
@@ -172,7 +176,7 @@ class ShortestPathMask(LibraryMask):
     def __init__(
         self,
         graph: Graph,
-        bias: Tensor | None = None,
+        bias: Values | None = None,
         *,
         max_distance: int = 8,
         heads: int | None = None,
@@ -181,6 +185,6 @@ class ShortestPathMask(LibraryMask):
         if bias is None:
             shape = [max_distance + 2] if heads is None else [heads, max_distance + 2]
             bias = torch.zeros(shape, dtype=graph.dtype)
-        arguments = {"graph": graph, "bias": _parameter(bias, bias.dtype), "max_entries": max_entries}
+        arguments = {"graph": graph, "bias": _parameter(bias), "max_entries": max_entries}
         super().__init__("shortest_path_mask", arguments)
         self.prepare()

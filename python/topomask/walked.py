@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ._arguments import Values
 from .functional import MAX_SPARSE_ENTRIES, Walked
 from .graph import Graph
 from .library_mask import LibraryMask
@@ -14,7 +15,7 @@ from .walks import WalkTable, _options, sample_walks
 
 
 def _walks_and_f(
-    source: Graph | WalkTable, f: Tensor | None, terms: int, heads: int | None, normalise: bool | None, changes: dict[str, Any]
+    source: Graph | WalkTable, f: Values | None, terms: int, heads: int | None, normalise: bool | None, changes: dict[str, Any]
 ) -> tuple[WalkTable, nn.Parameter]:
     if isinstance(source, WalkTable):
         if changes:
@@ -38,7 +39,7 @@ class GRFMask(Walked):
     def __init__(
         self,
         source: Graph | WalkTable,
-        f: Tensor | None = None,
+        f: Values | None = None,
         *,
         terms: int = 8,
         heads: int | None = None,
@@ -63,8 +64,8 @@ class TwoSidedGRFMask(LibraryMask):
     def __init__(
         self,
         graph: Graph,
-        f: Tensor | None = None,
-        f_key: Tensor | None = None,
+        f: Values | None = None,
+        f_key: Values | None = None,
         *,
         terms: int = 8,
         heads: int | None = None,
@@ -90,7 +91,7 @@ class AsymmetricGRFMask(Walked):
     def __init__(
         self,
         source: Graph | WalkTable,
-        f: Tensor | None = None,
+        f: Values | None = None,
         *,
         terms: int = 8,
         heads: int | None = None,
@@ -109,7 +110,7 @@ class AdHocMask(Walked):
     def __init__(
         self,
         source: Graph | WalkTable,
-        f: Tensor | None = None,
+        f: Values | None = None,
         *,
         terms: int = 8,
         heads: int | None = None,
@@ -128,7 +129,7 @@ class HybridGRFMask(LibraryMask):
     def __init__(
         self,
         graph: Graph,
-        f: Tensor | None = None,
+        f: Values | None = None,
         *,
         exact_hops: int = 1,
         terms: int = 8,
@@ -151,7 +152,7 @@ class StitchedGRFMask(LibraryMask):
     def __init__(
         self,
         graph: Graph,
-        f: Tensor | None = None,
+        f: Values | None = None,
         *,
         pairs: int = 1,
         terms: int = 8,
@@ -177,7 +178,7 @@ class WalkingMask(LibraryMask):
     def __init__(
         self,
         graph: Graph,
-        f: Tensor | None = None,
+        f: Values | None = None,
         *,
         terms: int = 8,
         heads: int | None = None,

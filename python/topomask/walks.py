@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import _ops
+from . import _arguments, _ops
 from ._structure import Structure, device_and_dtype, register
 from .graph import Graph
 from .pattern import Pattern
@@ -162,8 +162,9 @@ register(WalkTable)
 
 
 def _options(options: WalkOptions | None, changes: dict[str, Any]) -> WalkOptions:
-    fields = options._fields() if options is not None else {}
-    return WalkOptions(**{**fields, **changes})
+    _arguments.known("walks", changes, [field.name for field in fields(WalkOptions)])
+    given = options._fields() if options is not None else {}
+    return WalkOptions(**{**given, **changes})
 
 
 def sample_walks(graph: Graph, options: WalkOptions | None = None, **changes: Any) -> WalkTable:
