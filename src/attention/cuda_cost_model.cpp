@@ -3,6 +3,7 @@
 
 #include "attention/cost_model.h"
 #include "attention/routes.h"
+#include "ops/fused_attention/op.h"
 #include "ops/sparse_attention/op.h"
 
 // An H200 (docs/performance-gpu.md): routes made of torch's operations move their tensors through memory, the fused
@@ -16,7 +17,9 @@ constexpr double kGathered = 16e12;      // bytes a second of rows gathered by t
 constexpr double kTiled = 35e12;         // the same over tiles: each is read once for sixteen rows
 constexpr double kRow = 0.06e-9;         // seconds a row of it, for each byte of a value
 constexpr double kColumnBytes = 1.5e12;  // bytes a second of sparse products with many columns
-constexpr double kFused = 120e12;        // multiply-adds a second of the fused kernel
+constexpr double kFused = 200e12;        // multiply-adds a second of the fused kernel
+constexpr double kFusedTf32 = 20e12;     // the same of the one in float32 with operands in TF32
+constexpr double kFusedExact = 15e12;    // and exact
 constexpr double kLaunch = 6e-6;         // seconds to start a kernel
 
 /// Multiply-adds a second of matrix products.
@@ -83,9 +86,16 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
 RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& w, Weighting weighting) {
   const auto slices = static_cast<double>(w.slices), nodes = static_cast<double>(w.nodes);
   const double pairs = slices * nodes * nodes * (*tiles.kind == TileKind::causal ? 0.5 : 1.0);
-  const double rate = weighting == Weighting::kernel ? kFused : 0.7 * kFused;
-  return estimate(Route::fused, pairs * static_cast<double>(w.features + w.value_dim) / rate, 4,
-                  slices * nodes * 4 * sum_bytes(w));
+  const bool native =
+      ops::fused_attention::is_native({w.dtype, w.features, w.value_dim, *tiles.kind, weighting, w.device});
+  const double rate = native                  ? kFused * (weighting == Weighting::kernel ? 1.0 : 0.7)
+                      : w.dtype == at::kFloat ? kFusedExact
+                                              : kFusedTf32;
+  // What is not native runs on copies in float32.
+  const double copies =
+      native || w.dtype == at::kFloat ? 0 : 4.0 * static_cast<double>(2 * w.features + 2 * w.value_dim);
+  return estimate(Route::fused, pairs * (static_cast<double>(w.features + w.value_dim) + tiles.rank) / rate, 4,
+                  slices * nodes * (4 * sum_bytes(w) + copies));
 }
 
 }  // namespace topomask::cuda

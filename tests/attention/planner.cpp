@@ -4,6 +4,7 @@
 
 #include "support/compare.h"
 #include "topomask/attention.h"
+#include "topomask/encodings.h"
 #include "topomask/forest.h"
 #include "topomask/masks.h"
 #include "topomask/per_head.h"
@@ -28,6 +29,22 @@ TEST(Planner, TakesTheFusedRouteOnAFullMask) {
   const Plan large = plan_attention(*dense_mask(at::ones({2048, 2048})), workload(2048), 1 << 20);
   EXPECT_EQ(large.route, Route::fused) << large;  // no N×N matrix beyond the mask
   EXPECT_EQ(large.estimates[0].reason, "fused computes it without N x N matrices");
+}
+
+TEST(Planner, TakesTheFusedRouteOnAGpuInEveryDtype) {
+  const MaskPtr full = dense_mask(at::ones({2048, 2048})), factors = free_features_mask(at::ones({2048, 8}));
+  for (const MaskPtr& mask : {full, factors}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
+      for (const int64_t width : {1, 64, 129, 256, 257}) {
+        Workload there{.nodes = 2048, .features = width, .value_dim = width, .dtype = dtype, .device = at::kCUDA};
+        EXPECT_EQ(plan_softmax(*mask, there, true).estimates.back().available, width <= 256) << dtype << ' ' << width;
+        if (mask != full || width > 256) continue;
+        EXPECT_EQ(plan_attention(*mask, there).route, Route::fused) << dtype << ' ' << width;
+      }
+    }
+  }
+  Workload wide{.nodes = 2048, .features = 64, .value_dim = 64, .dtype = at::kDouble, .device = at::kCUDA};
+  EXPECT_FALSE(plan_attention(*full, wide).estimates.back().available);
 }
 
 TEST(Planner, TakesLinearAttentionWithoutAMask) {

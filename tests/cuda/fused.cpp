@@ -1,4 +1,6 @@
-// The fused route in bfloat16 against the dense one in double, over several tiles each way.
+// The fused route in every dtype against the dense one in double, over several tiles each way.
+
+#include <ATen/Context.h>
 
 #include "cuda/device.h"
 #include "ops/fused_attention/op.h"
@@ -35,50 +37,99 @@ std::vector<MaskPtr> every_kind_on_gpu(int64_t heads) {
           dense_mask(positive({280, 280}, 4)),
           shortest_path_mask(at::randint(-1, 90, {290, 290}, at::kInt), positive({80}, 5)),
           hypercube_diffusion_mask(8, at::full({heads}, 0.2F).requires_grad_()),
+          free_features_mask(positive({310, 70}, 6), positive({310, 70}, 7)),
+          with_global_tokens(free_features_mask(positive({270, 3}, 9), positive({270, 3}, 10)), 1),
           with_global_tokens(causal_mask(280), 3),
           with_global_tokens(grid, 2),
           with_global_tokens(dense_mask(positive({260, 260}, 8)), 5)};
 }
 
+struct Rows {
+  at::ScalarType dtype;
+  int64_t features, value_dim;
+  double tolerance;
+};
+
+/// Outputs and all gradients of the three kinds of weights, for inputs whose rows do not follow one another.
+void expect_dense_route(const MaskPtr& mask, const Rows& rows, at::Device gpu) {
+  const MaskPtr there = mask->to(gpu), wide = mask->to(at::TensorOptions(gpu).dtype(at::kDouble));
+  const auto at_random = [&](int64_t width, uint64_t seed) {
+    return normal({2, mask->size(), 2, width}, seed).to(gpu, rows.dtype);
+  };
+  const at::Tensor q = at_random(rows.features, 1).abs(), k = at_random(rows.features, 2).abs();
+  const at::Tensor v = at_random(rows.value_dim, 3), cotangent = at_random(rows.value_dim, 4).transpose(1, 2);
+  const auto compare = [&](const char* what, const auto& attend) {
+    const auto all = [&](const MaskPtr& used, Route route, at::ScalarType type) {
+      std::vector<at::Tensor> inputs;
+      for (const at::Tensor& x : {q, k, v}) inputs.push_back(x.to(type).requires_grad_());
+      const at::Tensor out =
+          attend(inputs[0].transpose(1, 2), inputs[1].transpose(1, 2), inputs[2].transpose(1, 2), used, route);
+      for (const at::Tensor& p : mask->parameters()) inputs.push_back(p);
+      auto result = gradients(out, cotangent.to(type), inputs);
+      result.push_back(out);
+      return result;
+    };
+    const auto actual = all(there, Route::fused, rows.dtype), expected = all(wide, Route::dense, at::kDouble);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(close(actual[i], expected[i], rows.tolerance, 1e-3))
+          << mask->name() << ", " << what << ", " << rows.dtype << ", width " << rows.features << ", tensor " << i;
+    }
+  };
+  compare("kernel", [](const auto& a, const auto& b, const auto& c, const MaskPtr& used, Route route) {
+    return attention(a, b, c, used, {.features = FeatureMap::identity(), .route = route});
+  });
+  for (const SoftmaxMask way : {SoftmaxMask::additive, SoftmaxMask::multiplicative}) {
+    compare(way == SoftmaxMask::additive ? "additive" : "multiplicative",
+            [way](const auto& a, const auto& b, const auto& c, const MaskPtr& used, Route route) {
+              return softmax_attention(a, b, c, used, {.mask = way, .route = route});
+            });
+  }
+}
+
 TEST_F(FusedOnGpu, IsTheDenseRoute) {
   for (const int64_t heads : {1, 2}) {
     for (const MaskPtr& mask : every_kind_on_gpu(heads)) {
-      const MaskPtr there = mask->to(gpu_), wide = mask->to(at::TensorOptions(gpu_).dtype(at::kDouble));
-      const auto at_random = [&](int64_t width, uint64_t seed) {
-        return normal({2, mask->size(), 2, width}, seed).to(gpu_, at::kBFloat16);
-      };
-      for (const int64_t width : {24, 100}) {
-        const at::Tensor q = at_random(width, 1).abs(), k = at_random(width, 2).abs(), v = at_random(40, 3);
-        const at::Tensor cotangent = at_random(40, 4).transpose(1, 2);
-        const auto compare = [&](const char* what, const auto& attend) {
-          const auto all = [&](const MaskPtr& used, Route route, at::ScalarType type) {
-            std::vector<at::Tensor> inputs;
-            for (const at::Tensor& x : {q, k, v}) inputs.push_back(x.to(type).requires_grad_());
-            const at::Tensor out =
-                attend(inputs[0].transpose(1, 2), inputs[1].transpose(1, 2), inputs[2].transpose(1, 2), used, route);
-            for (const at::Tensor& p : mask->parameters()) inputs.push_back(p);
-            auto result = gradients(out, cotangent.to(type), inputs);
-            result.push_back(out);
-            return result;
-          };
-          const auto actual = all(there, Route::fused, at::kBFloat16), expected = all(wide, Route::dense, at::kDouble);
-          for (size_t i = 0; i < expected.size(); ++i) {
-            EXPECT_TRUE(close(actual[i], expected[i], 0.02, 1e-3))
-                << mask->name() << ", " << what << ", width " << width << ", tensor " << i;
-          }
-        };
-        compare("kernel", [](const auto& a, const auto& b, const auto& c, const MaskPtr& used, Route route) {
-          return attention(a, b, c, used, {.features = FeatureMap::identity(), .route = route});
-        });
-        for (const SoftmaxMask way : {SoftmaxMask::additive, SoftmaxMask::multiplicative}) {
-          compare(way == SoftmaxMask::additive ? "additive" : "multiplicative",
-                  [way](const auto& a, const auto& b, const auto& c, const MaskPtr& used, Route route) {
-                    return softmax_attention(a, b, c, used, {.mask = way, .route = route});
-                  });
-        }
-      }
+      for (const int64_t width : {24, 100}) expect_dense_route(mask, {at::kBFloat16, width, 40, 0.02}, gpu_);
     }
   }
+}
+
+TEST_F(FusedOnGpu, IsTheDenseRouteInFloat32) {
+  for (const int64_t heads : {1, 2}) {
+    for (const MaskPtr& mask : every_kind_on_gpu(heads)) expect_dense_route(mask, {at::kFloat, 24, 70, 2e-5}, gpu_);
+  }
+}
+
+TEST_F(FusedOnGpu, IsTheDenseRouteInFloat16) {
+  for (const MaskPtr& mask : every_kind_on_gpu(2)) expect_dense_route(mask, {at::kHalf, 64, 64, 5e-3}, gpu_);
+}
+
+TEST_F(FusedOnGpu, IsTheDenseRouteInWideRows) {
+  for (const MaskPtr& mask : every_kind_on_gpu(2)) {
+    expect_dense_route(mask, {at::kBFloat16, 256, 130, 0.02}, gpu_);
+    expect_dense_route(mask, {at::kFloat, 201, 256, 1e-4}, gpu_);  // exponents of ten, whose error is theirs times e^x
+  }
+}
+
+/// Where torch allows TF32 for products of matrices, the route takes it, and not otherwise.
+TEST_F(FusedOnGpu, RoundsToTF32WhereTorchDoes) {
+  const MaskPtr mask = toeplitz_mask({300}, normal({1, 599}, 1).abs().to(at::kFloat))->to(gpu_);
+  const auto at_random = [&](uint64_t seed) { return normal({1, 1, 300, 64}, seed).abs().to(gpu_, at::kFloat); };
+  const at::Tensor q = at_random(1), k = at_random(2), v = at_random(3);
+  const auto error = [&](bool allowed) {
+    const bool before = at::globalContext().allowTF32CuBLAS();
+    at::globalContext().setAllowTF32CuBLAS(allowed);
+    const auto run = [&](at::ScalarType type, Route route) {
+      const MaskPtr used = mask->to(at::TensorOptions(gpu_).dtype(type));
+      return attention(q.to(type), k.to(type), v.to(type), used, {.features = FeatureMap::identity(), .route = route});
+    };
+    const at::Tensor actual = run(at::kFloat, Route::fused), expected = run(at::kDouble, Route::dense);
+    at::globalContext().setAllowTF32CuBLAS(before);
+    return ((actual - expected).abs().max() / expected.abs().max()).item<double>();
+  };
+  EXPECT_LT(error(false), 5e-6);
+  EXPECT_GT(error(true), 1e-5);
+  EXPECT_LT(error(true), 3e-3);
 }
 
 }  // namespace

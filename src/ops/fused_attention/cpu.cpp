@@ -201,11 +201,11 @@ Five backward_as(const Tensor& grad, const Tensor& q, const Tensor& k, const Ten
   if (q.numel() > 0 && v.numel() > 0) {
     run_backward<T>(grad, q, k, v, mask, options, delta, made, parts, source, to, learned);
   }
-  const Tensor none = at::empty({0}, q.options());
-  Tensor values = learned ? sum_of_parts(to.values) : none;
+  const auto none = [&] { return at::empty({0}, q.options()); };  // one for each: outputs must not share storage
+  Tensor values = learned ? sum_of_parts(to.values) : none();
   if (learned && mask.kind == TileKind::offsets) values = values.flip(1);
-  return {to.q, sum_of_parts(to.k), sum_of_parts(to.v), values.view(learned ? mask.values.sizes() : none.sizes()),
-          to.right.defined() ? sum_of_parts(to.right) : none};
+  return {to.q, sum_of_parts(to.k), sum_of_parts(to.v), learned ? values.view(mask.values.sizes()) : values,
+          to.right.defined() ? sum_of_parts(to.right) : none()};
 }
 
 Five backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,

@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -20,7 +21,15 @@ namespace topomask::ops::fused_attention {
 namespace {
 
 using at::Tensor;
-using Value = __nv_bfloat16;
+
+/// Values of 16 bits are exact in TF32, and their weights may be rounded to it; float32 is, where torch is told so.
+bool takes_tf32(const Tensor& q) {
+  return q.scalar_type() != at::kFloat || at::globalContext().allowTF32CuBLAS();
+}
+
+Problem problem_of(const Tensor& q, const Tensor& v, const MaskTiles& mask, const Options& options) {
+  return {q.scalar_type(), q.size(3), v.size(3), mask.kind, options.weighting, at::kCUDA};
+}
 
 /// What the codes of a Toeplitz mask say once and for all: copied to the host the first time they are seen.
 struct Codes {
@@ -74,14 +83,18 @@ cuda::FusedRows<T> rows_of(const Tensor& x) {
   return {cuda::data<T>(x), x.stride(0), x.stride(1), x.stride(2), static_cast<int>(x.size(3))};
 }
 
-/// A call with its tensors laid out; it holds what the arguments point to.
+/// A call with its tensors laid out, as values of T; it holds what the arguments point to.
+template <class T>
 struct Call {
   Call(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const MaskTiles& given, const Options& options,
        const Tensor& denominator, const Tensor& largest)
-      : q(cuda::readable_rows(q_in)), k(cuda::readable_rows(k_in)), v(cuda::readable_rows(v_in)), mask(given) {
-    args = {.q = rows_of<const Value>(q),
-            .k = rows_of<const Value>(k),
-            .v = rows_of<const Value>(v),
+      : q(cuda::readable_rows(as(q_in))),
+        k(cuda::readable_rows(as(k_in))),
+        v(cuda::readable_rows(as(v_in))),
+        mask(given) {
+    args = {.q = rows_of<const T>(q),
+            .k = rows_of<const T>(k),
+            .v = rows_of<const T>(v),
             .mask = {.kind = mask.kind,
                      .heads = 1,
                      .nodes = q.size(2),
@@ -95,12 +108,18 @@ struct Call {
             .scale = static_cast<float>(options.scale),
             .eps = static_cast<float>(options.eps),
             .denominator = cuda::data<float>(denominator),
-            .largest = cuda::data<float>(largest)};
+            .largest = cuda::data<float>(largest),
+            .tf32 = takes_tf32(q_in)};
     if (!has_values(mask.kind)) return;
     values = mask.values.contiguous();
     args.mask.heads = values.size(0);
     args.mask.length = values.numel() / std::max<int64_t>(1, values.size(0));
     args.mask.values = values.const_data_ptr<float>();
+    if (mask.kind == TileKind::factors) {
+      right = mask.right.contiguous();
+      args.mask.right = right.const_data_ptr<float>();
+      args.mask.rank = right.size(2);
+    }
     if (mask.kind == TileKind::places) {
       index = mask.index.contiguous();
       args.mask.places = index.const_data_ptr<int16_t>();
@@ -113,19 +132,29 @@ struct Call {
     }
   }
 
-  Tensor q, k, v, values, index;
+  static Tensor as(const Tensor& x) { return x.to(std::is_same_v<T, float> ? at::kFloat : x.scalar_type()); }
+
+  Tensor q, k, v, values, right, index;
   MaskTiles mask;
   std::shared_ptr<Codes> codes;
-  cuda::FusedArgs<Value> args;
+  cuda::FusedArgs<T> args;
 };
 
 void check_rows(const Tensor& q, const Tensor& v, const MaskTiles& mask, const Options& options) {
-  TORCH_CHECK(
-      supports({q.scalar_type(), q.size(3), v.size(3), mask.kind, options.weighting, at::kCUDA}),
-      "fused_attention: q must be BFloat16 with at most 128 features on cuda, and the mask not of factors, got ",
-      describe(q), ", v ", describe(v), " and kind ", static_cast<int>(mask.kind));
+  TORCH_CHECK(supports(problem_of(q, v, mask, options)),
+              "fused_attention: q must be Float, Half or BFloat16 and q and v have 1 to ", kMostCudaWidth,
+              " columns on cuda, got ", describe(q), " and v ", describe(v));
   TORCH_CHECK(q.size(0) * q.size(1) <= 65535, "fused_attention: batch times heads must be at most 65535, got ",
               q.size(0) * q.size(1));
+}
+
+template <class T>
+Tensor run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options,
+                   const Tensor& denominator, const Tensor& largest) {
+  const Call<T> call(q, k, v, mask, options, denominator, largest);
+  const Tensor out = at::empty(call.v.sizes(), call.v.options());
+  C10_CUDA_CHECK(cuda::fused_forward(call.args, rows_of<T>(out), c10::cuda::getCurrentCUDAStream()));
+  return cuda::from_rows(out, v.size(3)).to(v.scalar_type());
 }
 
 Three forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& right,
@@ -140,31 +169,31 @@ Three forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
   const Tensor denominator = at::empty(q.sizes().slice(0, 3), sums);
   const Tensor largest = options.weighting == Weighting::kernel ? at::empty({0}, sums) : at::empty_like(denominator);
   if (v.numel() == 0) return {at::zeros_like(v), denominator.zero_(), largest.zero_()};
-  const Call call(q, k, v, mask, options, denominator, largest);
-  const Tensor out = at::empty(call.v.sizes(), v.options());
-  C10_CUDA_CHECK(cuda::fused_forward(call.args, rows_of<Value>(out), c10::cuda::getCurrentCUDAStream()));
-  return {cuda::from_rows(out, v.size(3)), denominator, largest};
+  const auto run = is_native(problem_of(q, v, mask, options)) ? run_forward<__nv_bfloat16> : run_forward<float>;
+  return {run(q, k, v, mask, options, denominator, largest), denominator, largest};
 }
 
 /// The gradient of the mask's values, in the shape of [H, length].
-Tensor mask_gradient(const Call& call, const cuda::FusedGradArgs<Value>& grads) {
+template <class T>
+Tensor mask_gradient(const Call<T>& call, const cuda::FusedGradArgs<T>& grads) {
   constexpr int64_t kBlocks = 132;  // a fixed number, on which the order of sums depends
   const auto& args = call.args;
   const int64_t nodes = args.mask.nodes, heads = args.mask.heads;
   const int64_t sharing = static_cast<int64_t>(args.batch) * args.heads / heads;
   cuda::FusedGroups groups{};
   const bool table = call.mask.kind == TileKind::places || call.mask.kind == TileKind::hamming;
-  groups.tile = nodes > 1024 && args.q.width <= 64 && args.v.width <= 64 && !table ? 128 : 64;
+  groups.tile = sizeof(T) == 2 && nodes > 1024 && args.q.width <= 64 && args.v.width <= 64 && !table ? 128 : 64;
   const int64_t blocks = (nodes + groups.tile - 1) / groups.tile, wanted = groups.tile == 128 ? kBlocks : 3 * kBlocks;
   groups.groups = static_cast<int>(blocks * blocks);
   if (call.codes) {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
-    make_groups(*call.codes, groups.tile);
-    groups.groups = call.codes->groups;
-    groups.first = call.codes->first.const_data_ptr<int32_t>();
-    groups.rows = call.codes->rows.const_data_ptr<int32_t>();
-    groups.columns = call.codes->columns.const_data_ptr<int32_t>();
+    Codes& codes = *call.codes;
+    make_groups(codes, groups.tile);
+    groups.groups = codes.groups;
+    groups.first = codes.first.const_data_ptr<int32_t>();
+    groups.rows = codes.rows.const_data_ptr<int32_t>();
+    groups.columns = codes.columns.const_data_ptr<int32_t>();
   }
   const bool matrix = call.mask.kind == TileKind::matrix;
   groups.parts = matrix ? groups.groups : static_cast<int>(std::clamp<int64_t>(wanted / heads, 1, groups.groups));
@@ -180,34 +209,55 @@ Tensor mask_gradient(const Call& call, const cuda::FusedGradArgs<Value>& grads) 
   return sums.sum(0);
 }
 
-Five backward_cuda(const Tensor& grad_in, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
-                   const Tensor& right, const Tensor& index, const Tensor& out_in, const Tensor& denominator,
+template <class T>
+Five run_backward(const Tensor& grad_in, const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask,
+                  const Options& options, const Three& made, bool learned) {
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  const Tensor denominator = std::get<1>(made).contiguous(), largest = std::get<2>(made).contiguous();
+  const Call<T> call(q, k, v, mask, options, denominator, largest);
+  const Tensor grad = cuda::readable_rows(call.as(grad_in)), out = cuda::readable_rows(call.as(std::get<0>(made)));
+  const Tensor inverse = at::empty_like(denominator), delta = at::empty_like(denominator);
+  const cuda::FusedGradArgs<T> grads{.out = rows_of<const T>(out),
+                                     .grad = rows_of<const T>(grad),
+                                     .inverse = cuda::data<float>(inverse),
+                                     .delta = cuda::data<float>(delta)};
+  const auto like = [](const Tensor& x) { return at::empty(x.sizes(), x.options()); };
+  const auto back = [](const Tensor& rows, const Tensor& x) {
+    return cuda::from_rows(rows, x.size(3)).to(x.scalar_type());
+  };
+  const Tensor grad_q = like(call.q), grad_k = like(call.k), grad_v = like(call.v);
+  C10_CUDA_CHECK(cuda::fused_statistics(call.args, grads, stream));
+  C10_CUDA_CHECK(cuda::fused_query_gradient(call.args, grads, rows_of<T>(grad_q), stream));
+  C10_CUDA_CHECK(cuda::fused_key_gradients(call.args, grads, rows_of<T>(grad_k), rows_of<T>(grad_v), stream));
+  const auto sums = q.options().dtype(at::kFloat);
+  Tensor grad_values = at::empty({0}, sums), grad_right = at::empty({0}, sums);
+  if (learned && mask.kind != TileKind::factors) grad_values = mask_gradient(call, grads).view(mask.values.sizes());
+  if constexpr (std::is_same_v<T, float>) {
+    if (learned && mask.kind == TileKind::factors) {
+      grad_values = at::zeros_like(call.values), grad_right = at::zeros_like(call.right);
+      C10_CUDA_CHECK(cuda::fused_factor_gradients(call.args, grads, cuda::data<float>(grad_values),
+                                                  cuda::data<float>(grad_right), stream));
+    }
+  }
+  return {back(grad_q, q), back(grad_k, k), back(grad_v, v), grad_values, grad_right};
+}
+
+Five backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
+                   const Tensor& right, const Tensor& index, const Tensor& out, const Tensor& denominator,
                    const Tensor& largest, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
                    double eps, bool want_mask) {
   const MaskTiles mask = tiles_of(values, right, index, kind, shift, globals);
   const Options options = options_of(weighting, scale, eps);
-  const Tensor none = at::empty({0}, values.options());
+  const auto none = [&] { return at::empty({0}, values.options()); };  // one for each: outputs must not share storage
   const bool learned = want_mask && has_values(mask.kind);
   if (v.numel() == 0) {
-    return {at::zeros_like(q), at::zeros_like(k), at::zeros_like(v), learned ? at::zeros_like(values) : none, none};
+    const bool factors = learned && mask.kind == TileKind::factors;
+    return {at::zeros_like(q), at::zeros_like(k), at::zeros_like(v), learned ? at::zeros_like(values) : none(),
+            factors ? at::zeros_like(right) : none()};
   }
   const c10::cuda::CUDAGuard guard(q.device());
-  const auto stream = c10::cuda::getCurrentCUDAStream();
-  const Tensor made = denominator.contiguous(), most = largest.contiguous();
-  const Call call(q, k, v, mask, options, made, most);
-  const Tensor grad = cuda::readable_rows(grad_in), out = cuda::readable_rows(out_in);
-  const Tensor inverse = at::empty_like(made), delta = at::empty_like(made);
-  const cuda::FusedGradArgs<Value> grads{.out = rows_of<const Value>(out),
-                                         .grad = rows_of<const Value>(grad),
-                                         .inverse = cuda::data<float>(inverse),
-                                         .delta = cuda::data<float>(delta)};
-  const Tensor grad_q = at::empty(call.q.sizes(), q.options()), grad_k = at::empty(call.k.sizes(), k.options());
-  const Tensor grad_v = at::empty(call.v.sizes(), v.options());
-  C10_CUDA_CHECK(cuda::fused_statistics(call.args, grads, stream));
-  C10_CUDA_CHECK(cuda::fused_query_gradient(call.args, grads, rows_of<Value>(grad_q), stream));
-  C10_CUDA_CHECK(cuda::fused_key_gradients(call.args, grads, rows_of<Value>(grad_k), rows_of<Value>(grad_v), stream));
-  return {cuda::from_rows(grad_q, q.size(3)), cuda::from_rows(grad_k, k.size(3)), cuda::from_rows(grad_v, v.size(3)),
-          learned ? mask_gradient(call, grads).view(values.sizes()) : none, none};
+  const auto run = is_native(problem_of(q, v, mask, options)) ? run_backward<__nv_bfloat16> : run_backward<float>;
+  return run(grad, q, k, v, mask, options, {out, denominator, largest}, learned);
 }
 
 }  // namespace

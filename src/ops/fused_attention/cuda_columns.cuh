@@ -38,7 +38,7 @@ __device__ __forceinline__ PairGradients pair_gradients(float m, float s, float 
 
 /// A block holds 64 columns, a warp 16 of them.
 template <class T, int kM, int kD, TileKind kKind, Weighting kWeighting>
-__global__ void __launch_bounds__(kFusedThreads, fused_blocks(kM + kD, kKind))
+__global__ void __launch_bounds__(kFusedThreads, kFusedBlocks)
     fused_columns_kernel(const __grid_constant__ FusedArgs<T> a, const __grid_constant__ FusedGradArgs<T> g,
                          const __grid_constant__ FusedRows<T> grad_k, const __grid_constant__ FusedRows<T> grad_v) {
   constexpr bool kKernel = kWeighting == Weighting::kernel;

@@ -15,7 +15,7 @@ template <class T>
 struct FusedRows {
   T* data;
   int64_t batch, head, row;  ///< strides
-  int width;                 ///< a multiple of 8, at most 128
+  int width;                 ///< a multiple of 8, at most 128; of float32 at most 256
 };
 
 /// What every pass reads.
@@ -29,6 +29,7 @@ struct FusedArgs {
   float scale, eps;
   float* denominator;  ///< [batch, heads, nodes], before its clamp
   float* largest;      ///< the same of exponents; softmax alone
+  bool tf32 = false;   ///< float32: operands of products rounded to TF32
 };
 
 /// What the backward passes read besides.
@@ -49,10 +50,6 @@ struct FusedGroups {
   const int32_t *first, *rows, *columns;
 };
 
-/// Whether there are kernels for rows of these widths.
-constexpr bool fused_takes(int64_t features, int64_t value_dim) {
-  return features >= 1 && value_dim >= 1 && features <= 128 && value_dim <= 128;
-}
 /// The longest window in shared memory, and how much of a table a launch sums.
 inline constexpr int64_t kLongestWindow = 2048, kLongestTable = 64;
 
@@ -71,10 +68,29 @@ template <class T>
 cudaError_t fused_key_gradients(const FusedArgs<T>& args, const FusedGradArgs<T>& grads, const FusedRows<T>& grad_k,
                                 const FusedRows<T>& grad_v, cudaStream_t stream);
 
-/// The gradient of mask.values as sums [splits (times parts unless the mask is a matrix), mask.heads, mask.length] to
-/// be added up; zero before the call.
+/// The gradient of mask.values, not of factors, as sums [splits (times parts unless the mask is a matrix), mask.heads,
+/// mask.length] to be added up; zero before the call.
 template <class T>
 cudaError_t fused_mask_gradient(const FusedArgs<T>& args, const FusedGradArgs<T>& grads, const FusedGroups& groups,
                                 float* sums, cudaStream_t stream);
+
+// The same in float32, for masks of factors too.
+template <>
+cudaError_t fused_forward(const FusedArgs<float>& args, const FusedRows<float>& out, cudaStream_t stream);
+template <>
+cudaError_t fused_statistics(const FusedArgs<float>& args, const FusedGradArgs<float>& grads, cudaStream_t stream);
+template <>
+cudaError_t fused_query_gradient(const FusedArgs<float>& args, const FusedGradArgs<float>& grads,
+                                 const FusedRows<float>& grad_q, cudaStream_t stream);
+template <>
+cudaError_t fused_key_gradients(const FusedArgs<float>& args, const FusedGradArgs<float>& grads,
+                                const FusedRows<float>& grad_k, const FusedRows<float>& grad_v, cudaStream_t stream);
+template <>
+cudaError_t fused_mask_gradient(const FusedArgs<float>& args, const FusedGradArgs<float>& grads,
+                                const FusedGroups& groups, float* sums, cudaStream_t stream);
+
+/// The gradients of both factors [mask.heads, n, rank].
+cudaError_t fused_factor_gradients(const FusedArgs<float>& args, const FusedGradArgs<float>& grads, float* left,
+                                   float* right, cudaStream_t stream);
 
 }  // namespace topomask::cuda

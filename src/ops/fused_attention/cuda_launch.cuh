@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "ops/fused_attention/cuda_mask_gradient.cuh"
+#include "ops/fused_attention/cuda_kernel.h"
 
 // Which kernel a call takes: the compile-time numbers from the arguments.
 
@@ -11,12 +11,18 @@ namespace topomask::cuda {
 template <auto kValue>
 using Fixed = std::integral_constant<decltype(kValue), kValue>;
 
-/// f(kM, kD): widths of tiles that hold rows of these widths.
-template <class F>
-cudaError_t with_widths(int features, int value_dim, const F& f) {
-  if (features <= 64 && value_dim <= 64) return f(Fixed<64>{}, Fixed<64>{});
-  return f(Fixed<128>{}, Fixed<128>{});
-}
+/// The passes of cuda_kernel.h for rows of 65 to 128 values.
+template <class T>
+cudaError_t wide_forward(const FusedArgs<T>& a, const FusedRows<T>& out, cudaStream_t stream);
+template <class T>
+cudaError_t wide_query_gradient(const FusedArgs<T>& a, const FusedGradArgs<T>& g, const FusedRows<T>& grad_q,
+                                cudaStream_t stream);
+template <class T>
+cudaError_t wide_key_gradients(const FusedArgs<T>& a, const FusedGradArgs<T>& g, const FusedRows<T>& grad_k,
+                               const FusedRows<T>& grad_v, cudaStream_t stream);
+template <class T>
+cudaError_t wide_mask_gradient(const FusedArgs<T>& a, const FusedGradArgs<T>& g, const FusedGroups& groups, float* sums,
+                               cudaStream_t stream);
 
 template <class F>
 cudaError_t with_kind(TileKind kind, const F& f) {
@@ -48,10 +54,8 @@ cudaError_t with_weighting(Weighting weighting, const F& f) {
 
 template <class T, class F>
 cudaError_t with_choice(const FusedArgs<T>& a, const F& f) {
-  return with_widths(a.q.width, a.v.width, [&](auto m, auto d) {
-    return with_kind(a.mask.kind, [&](auto kind) {
-      return with_weighting(a.weighting, [&](auto weighting) { return f(m, d, kind, weighting); });
-    });
+  return with_kind(a.mask.kind, [&](auto kind) {
+    return with_weighting(a.weighting, [&](auto weighting) { return f(kind, weighting); });
   });
 }
 

@@ -23,7 +23,9 @@ struct TileValues {
   }
 
   /// The words of shared memory that a step takes, a multiple of 256 bytes.
-  static __host__ __device__ int words(int window) { return kWindow ? kFusedColumns + (window + 63) / 64 * 64 : 0; }
+  static __host__ __device__ constexpr int words(int window) {
+    return kWindow ? kFusedColumns + (window + 63) / 64 * 64 : 0;
+  }
 
   /// Rows (columns) `held` to held + count - 1 are held, and the first step will go to `other`.
   __device__ __forceinline__ void hold(int held, int count, int other) {
@@ -43,9 +45,11 @@ struct TileValues {
       next_start = (kTransposed ? low - held_high : held_low - high) + (int)mask.shift;
       const int length = held_high - held_low + high - low + 1;
       next_far = length > longest;
-      for (int at = threadIdx.x; at < kFusedColumns; at += kThreadCount) {
-        copy_async_4(room + at * 4, mask.codes + min(other + at, nodes - 1), true);
+      static_assert(kThreadCount >= kFusedColumns);
+      if (threadIdx.x < kFusedColumns) {
+        copy_async_4(room + threadIdx.x * 4, mask.codes + min(other + (int)threadIdx.x, nodes - 1), true);
       }
+#pragma unroll 1
       for (int at = threadIdx.x; at < length && !next_far; at += kThreadCount) {
         copy_async_4(room + (kFusedColumns + at) * 4, values + next_start + at, true);
       }
@@ -66,7 +70,9 @@ struct TileValues {
     whole = paired && !bordered && other + kFusedColumns <= mask.nodes;
   }
   /// Called behind the stage() of the next step and before it is entered.
-  __device__ __forceinline__ void advance() { base = next_base, start = next_start, far = next_far; }
+  __device__ __forceinline__ void advance() {
+    base = next_base, start = next_start, far = next_far;
+  }
 
   /// What a node of the held side is known by.
   __device__ __forceinline__ int key(int node) const {
@@ -183,13 +189,6 @@ struct TileValues {
 };
 
 inline constexpr float kFusedLog2e = 1.4426950408889634f;
-
-/// 2^x, to two units in the last place.
-__device__ __forceinline__ float fused_power(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 /// exp(x - max) for x and max times log2(e); kept finite where M_ij = 0 let x stay out of the maximum.
 template <Weighting kWeighting>

@@ -1,48 +1,17 @@
 #pragma once
 
-#include "ops/fused_attention/cuda_columns.cuh"
+#include "ops/fused_attention/cuda_reduce.cuh"
 
 // The pass that holds a tile of the gradient of M and steps through the slices, and the tiles of one group, that it is
 // a sum over. A group is reduced to the parameters once, by one block, in a fixed order.
 
 namespace topomask::cuda {
 
-template <TileKind kKind>
-inline constexpr bool kTableKind = kKind == TileKind::places || kKind == TileKind::hamming;
-
 template <int kTile, int kM, int kD, TileKind kKind>
 __host__ __device__ constexpr int mask_gradient_shared(int length) {
   const int loads = 2 * kTile * (2 * kM + 2 * kD) * 2, reduction = kTile * (kTile + 1) * 4 + (int)kLongestWindow * 4;
   return (loads > reduction ? loads : reduction) +
          (kTableKind<kKind> ? (length < kLongestTable ? length : (int)kLongestTable) * kTile * 4 * 4 : 0);
-}
-
-/// Adds the tile [kTile, kTile + 1] in shared memory to the offsets `sums` that it is a window of: a row at a time,
-/// whose columns are all different offsets.
-template <int kTile>
-__device__ __forceinline__ void reduce_to_offsets(const float* tile, float* window, const TileMask<float>& mask,
-                                                  int row0, int column0, int longest, float* sums) {
-  constexpr int kThreadCount = kTile * 4;
-  const int nodes = (int)mask.nodes, globals = (int)mask.globals;
-  const int rows = min(kTile, nodes - row0), columns = min(kTile, nodes - column0);
-  const int low = mask.codes[row0], high = mask.codes[column0 + columns - 1];
-  const int length = mask.codes[row0 + rows - 1] - low + high - mask.codes[column0] + 1;
-  float* to = sums + low - high + mask.shift;
-  const bool fits = length <= longest;
-  if (!fits) window = to;
-  for (int at = threadIdx.x; at < length && fits; at += kThreadCount) window[at] = 0;
-  const int column = column0 + threadIdx.x;
-  const bool takes = threadIdx.x < columns && column >= globals;
-  const int code = takes ? mask.codes[column] : 0;
-  __syncthreads();
-  for (int row = 0; row < rows; ++row) {
-    if (takes && row0 + row >= globals) {
-      window[mask.codes[row0 + row] - low + high - code] += tile[row * (kTile + 1) + threadIdx.x];
-    }
-    __syncthreads();
-  }
-  for (int at = threadIdx.x; at < length && fits; at += kThreadCount) to[at] += window[at];
-  __syncthreads();
 }
 
 template <class T, int kTile, int kM, int kD, TileKind kKind, Weighting kWeighting>
@@ -73,6 +42,7 @@ __global__ void __launch_bounds__(kTile * 4)
   if constexpr (kTableKind<kKind>) {
     for (int at = 0; at < places; ++at) histogram[at * kThreadCount] = 0;
   }
+  const TileSums to{reinterpret_cast<float*>(shared), histogram, sums};
 
   for (int round = 0; round * groups.parts < groups.groups; ++round) {
     const int group = round * groups.parts + (round % 2 == 0 ? part : groups.parts - 1 - part);
@@ -173,31 +143,17 @@ __global__ void __launch_bounds__(kTile * 4)
       for (int e = 0; e < 4; ++e) {
         const int row = warp * 16 + lane / 4 + e / 2 * 8, column = half_column + n * 8 + lane % 4 * 2 + e % 2;
         const int i = row0 + row - globals, j = column0 + column - globals;
-        const bool counts = i >= 0 && j >= 0 && i < inner && j < inner;
-        if constexpr (kKind == TileKind::offsets) {
-          reinterpret_cast<float*>(shared)[row * (kTile + 1) + column] = total[n][e];
-        } else if constexpr (kKind == TileKind::matrix) {
-          if (counts) sums[(int64_t)i * inner + j] = total[n][e];
-        } else if constexpr (kTableKind<kKind>) {
-          const int place = counts ? mask.place(i, j) - groups.first_place : -1;
-          if (place >= 0 && place < places) histogram[place * kThreadCount] += total[n][e];
-        }
+        reduce_value<kTile, kThreadCount>(to, mask, row, column, i, j, inner, groups.first_place, places, total[n][e]);
       }
     }
     if constexpr (kKind == TileKind::offsets) {
       __syncthreads();
-      float* tile = reinterpret_cast<float*>(shared);
-      reduce_to_offsets<kTile>(tile, tile + kTile * (kTile + 1), a.mask, row0, column0, a.window, sums);
+      reduce_to_offsets<kTile, kThreadCount>(to.tile, to.tile + kTile * (kTile + 1), a.mask, row0, column0, a.window,
+                                             sums);
     }
   }
   if constexpr (kTableKind<kKind>) {
-    __syncthreads();
-    histogram -= threadIdx.x;
-    for (int place = threadIdx.x; place < places; place += kThreadCount) {
-      double sum = 0;
-      for (int thread = 0; thread < kThreadCount; ++thread) sum += histogram[place * kThreadCount + thread];
-      sums[groups.first_place + place] = (float)sum;
-    }
+    reduce_histograms<kThreadCount>(histogram - threadIdx.x, places, sums + groups.first_place);
   }
 }
 

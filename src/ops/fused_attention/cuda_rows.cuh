@@ -19,7 +19,7 @@ constexpr int rows_shared(int window) {
 /// A block holds 64 kFrags rows, a warp 16 kFrags of them. Backward: the weights are the gradients of the scores, and
 /// what they weigh are the keys instead of the values.
 template <class T, int kM, int kD, int kFrags, TileKind kKind, Weighting kWeighting, bool kBackward>
-__global__ void __launch_bounds__(kFusedThreads, fused_blocks(kM + kD, kKind))
+__global__ void __launch_bounds__(kFusedThreads, kFusedBlocks)
     fused_rows_kernel(const __grid_constant__ FusedArgs<T> a, const __grid_constant__ FusedGradArgs<T> g,
                       const __grid_constant__ FusedRows<T> result) {
   constexpr bool kKernel = kWeighting == Weighting::kernel, kScores = !kBackward || !kKernel;

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/cuda/tensor_core.cuh"
+#include "ops/fused_attention/cuda_copies.cuh"
 #include "ops/fused_attention/cuda_kernel.h"
 
 // Tiles of rows in shared memory, and products of them on the tensor cores.
@@ -11,28 +12,7 @@ namespace topomask::cuda {
 
 inline constexpr int kFusedColumns = 64;  ///< rows of the other side that a step takes
 inline constexpr int kFusedChunk = 32;    ///< that are in registers at once
-#ifndef FUSED_BLOCKS
-#define FUSED_BLOCKS 3
-#endif
-/// Blocks that share a multiprocessor, for rows of these widths together: more hide what windows wait for, fewer leave
-/// registers for the values of other masks.
-constexpr int fused_blocks(int widths, TileKind kind) {
-  return widths <= 128 && kind == TileKind::offsets ? FUSED_BLOCKS : 2;
-}
-
-__device__ __forceinline__ void copy_async_16(uint32_t to, const void* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
-}
-__device__ __forceinline__ void copy_async_4(uint32_t to, const void* from, bool valid) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0) : "memory");
-}
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int kPending>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
+inline constexpr int kFusedBlocks = 2;    ///< that share a multiprocessor: more leave too few registers
 
 /// Rows of kWidth values of 16 bits in packets of 16 bytes that trade places, so that the same packet of eight rows
 /// lies in different banks. `base` is a multiple of the bytes of eight rows.
@@ -47,12 +27,16 @@ struct FusedTile {
   template <int kThreadCount, class T>
   __device__ __forceinline__ void load(const T* slice, int64_t stride, int width, int first, int rows,
                                        int nodes) const {
-#pragma unroll 4
-    for (int at = threadIdx.x; at < rows * kPackets; at += kThreadCount) {
-      const int row = at / kPackets, packet = at % kPackets;
-      const bool valid = first + row < nodes && packet * 8 < width;
-      const T* from = slice + (valid ? (int64_t)(first + row) * stride + packet * 8 : 0);
-      copy_async_16(base + row * kRowBytes + ((packet ^ (row & 7)) * 16), from, valid);
+    static_assert(kThreadCount % (8 * kPackets) == 0);
+    const int packet = threadIdx.x % kPackets, mine = threadIdx.x / kPackets;
+    const bool inside = packet * 8 < width;
+    const char* from = reinterpret_cast<const char*>(slice + (inside ? packet * 8 : 0));
+    const uint32_t to = base + mine * kRowBytes + (packet ^ (mine & 7)) * 16;
+    const int bytes = (int)(stride * (int64_t)sizeof(T));
+#pragma unroll
+    for (int at = 0; at < rows; at += kThreadCount / kPackets) {
+      const int node = first + mine + at;
+      copy_async_16(to + at * kRowBytes, from + (int64_t)min(node, nodes - 1) * bytes, inside && node < nodes);
     }
   }
 

@@ -55,8 +55,14 @@ Three call_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
 
 bool supports(const Problem& p) {
   if (p.device == at::kCPU) return p.dtype == at::kFloat || p.dtype == at::kDouble || p.dtype == at::kBFloat16;
-  return p.device == at::kCUDA && p.dtype == at::kBFloat16 && p.kind != TileKind::factors && p.features >= 1 &&
-         p.features <= kMostCudaWidth && p.value_dim >= 1 && p.value_dim <= kMostCudaWidth;
+  const bool dtype = p.dtype == at::kFloat || p.dtype == at::kHalf || p.dtype == at::kBFloat16;
+  return p.device == at::kCUDA && dtype && p.features >= 1 && p.features <= kMostCudaWidth && p.value_dim >= 1 &&
+         p.value_dim <= kMostCudaWidth;
+}
+
+bool is_native(const Problem& p) {
+  return supports(p) && p.dtype == at::kBFloat16 && p.features <= kMostNativeWidth && p.value_dim <= kMostNativeWidth &&
+         p.kind != TileKind::factors;
 }
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options) {

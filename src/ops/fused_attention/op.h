@@ -41,12 +41,16 @@ struct Problem {
   at::DeviceType device = at::kCPU;
 };
 
-/// The widest rows of the kernels on a GPU.
-inline constexpr int64_t kMostCudaWidth = 128;
+/// The widest rows of the kernels on a GPU, and those of the faster ones, which take bfloat16 and no factors.
+inline constexpr int64_t kMostCudaWidth = 256, kMostNativeWidth = 128;
 
-/// Whether there is a kernel for it: on a GPU for bfloat16, rows of at most kMostCudaWidth values, and every kind but
-/// factors, which the features route takes.
+/// Whether there is a kernel for it: on the CPU for float32, float64 and bfloat16; on a GPU for float32, float16 and
+/// bfloat16, and rows of at most kMostCudaWidth values. There float32 is exact unless torch allows TF32 for products,
+/// and float16, wider rows and factors run in TF32 on copies in float32.
 bool supports(const Problem& problem);
+
+/// Of what is supported on a GPU, whether the kernels for bfloat16 take it; the others run in float32.
+bool is_native(const Problem& problem);
 
 /// What the operator asks of its arguments, on every device.
 void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskTiles& mask,
