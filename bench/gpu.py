@@ -60,6 +60,17 @@ class Mask:
         self.pattern = [*made, *transposed(*made, self.nodes)]
         self.tiles = self.make_tiles()
         self.f = torch.exp(-torch.arange(min(hops + 1, 16), device="cuda").float())[None]
+        self.lists = self.make_lists()
+        self.places = None if self.lists else ops.gram_places(self.features, self.pattern, 16 * self.pattern[1].numel())
+
+    def make_lists(self):
+        """Lists of hop pairs, where masks keep them (masks/grf/learned_product.h)."""
+        most = 4 * self.pattern[1].numel()
+        if int(self.features[2].diff().square().sum()) > most:
+            return None
+        side = [*self.features[:2], self.table[7], self.table[2], self.table[3]]
+        lists = ops.hop_pairs(side, side, self.pattern[:2], self.f.shape[1], most)
+        return lists if lists[0].numel() else None
 
     def feature_values(self, f=None):
         return ops.walk_features(self.f if f is None else f, self.table[2], self.table[3], self.table[7], 1 / self.walkers)
@@ -70,6 +81,12 @@ class Mask:
         return [ops.row_tiles([offsets, columns]), ops.row_tiles([t_offsets, t_columns])]
 
     def values(self, f=None):
+        if self.lists is not None:
+            f = self.f if f is None else f
+            t, u = torch.tril_indices(f.shape[1], f.shape[1], device="cuda")
+            return ops.hop_pair_values(f[:, t] * f[:, u] * self.walkers**-2, *self.lists)
+        if self.places is not None and self.places[0].numel():
+            return ops.placed_gram(self.feature_values(f), self.features, self.pattern, *self.places)
         return ops.sparse_gram(self.feature_values(f), self.features, self.pattern)
 
 
@@ -273,6 +290,28 @@ def attention_rows(table):
         torch.cuda.empty_cache()
 
 
+def learning_rows(table):
+    """Forward and backward with a learned f beside the same from the values: what refreshing the mask costs."""
+    for side, name, walks, bar in ((512, "n20", (20, 0.1, 10), 2.2), (1024, "n4", (4, 0.5, 100), 1.6)):
+        mask = Mask(grid(side), *walks)
+        for dtype in (torch.float32, torch.bfloat16):
+            ours(table, mask, name, dtype)
+            plain, learned = (
+                next(r for r in reversed(table.rows) if r["what"] == f"ours, forward + backward{end}") for end in ("", " from f")
+            )
+            ratio = learned["graph_ms"] / plain["graph_ms"]
+            table.bar(f"forward + backward from f / from the values, {mask.nodes} {name} {dtype}", ratio, bar)
+        if mask.lists is None:
+            with torch.no_grad():
+                table.add(mask.nodes, name, "values from f, by places", "float32", call_ms(mask.values, 20), graph_ms(mask.values, 20, 2))
+            print(f"places of {mask.nodes} {name}: {mask.places[1].nbytes / 2**20:.0f} MiB")
+        else:
+            bytes_kept = sum(x.nbytes for x in mask.lists)
+            print(f"lists of {mask.nodes} {name}: {bytes_kept / 2**20:.0f} MiB, {mask.lists[1].numel() / mask.pattern[1].numel():.2f} pairs an entry")
+            with torch.no_grad():
+                table.add(mask.nodes, name, "values from f, by lists", "float32", call_ms(mask.values, 20), graph_ms(mask.values, 20, 2))
+
+
 def batch_rows(table, bandwidth):
     """Many slices over one mask, with values per head: an encoder, and a training batch of images of 16 x 16 patches."""
     for side, batch, heads, dtypes in ((32, 16, 12, (torch.float32, torch.bfloat16)), (16, 512, 3, (torch.bfloat16,))):
@@ -345,7 +384,7 @@ def main():
     print(f"# {device}, torch {torch.__version__}, copy {bandwidth:.0f} GB/s")
     print(f"{'N':>9} {'walks':<12} {'what':<34} {'dtype':<9}{'call ms':>10}{'graph ms':>10}{'peak MiB':>10}")
     table = Table()
-    parts = dict(building=building_rows, batch=lambda t: batch_rows(t, bandwidth), attention=attention_rows)
+    parts = dict(building=building_rows, batch=lambda t: batch_rows(t, bandwidth), attention=attention_rows, learning=learning_rows)
     for part in options.rows.split(","):
         parts[part](table)
     print("\nbars")

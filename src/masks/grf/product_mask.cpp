@@ -65,6 +65,10 @@ MaskCounts ProductMask::counts() const {
 std::optional<SparseMatrix> ProductMask::sparse() const {
   const PatternPtr pattern = left_->product(right());
   const auto values = values_.get(parameters_, [&](const std::vector<at::Tensor>& parameters) {
+    if (at::GradMode::is_enabled() && parameters[0].requires_grad()) {
+      const at::Tensor learned = learned_values(parameters, *pattern);
+      if (learned.defined()) return std::vector<at::Tensor>{learned};
+    }
     const Parts p = current(parameters);
     at::Tensor result =
         right_ ? sparse_product({left_, p.left}, {right_, p.right}, *pattern) : sparse_gram({left_, p.left}, *pattern);

@@ -41,6 +41,12 @@ class ProductMask : public Mask {
   virtual Parts parts(const std::vector<at::Tensor>& parameters) const = 0;
   virtual double parts_work() const = 0;  ///< multiply-adds of parts() per head
   virtual bool has_diagonal() const { return false; }
+  /// The values of M over `product` while a gradient is recorded, where there is a shorter way than parts() and the
+  /// product of the two; undefined where not.
+  virtual at::Tensor learned_values(const std::vector<at::Tensor>& /*parameters*/,
+                                    const SparsePattern& /*product*/) const {
+    return {};
+  }
 
  private:
   Parts current(const std::vector<at::Tensor>& parameters) const;  ///< cached

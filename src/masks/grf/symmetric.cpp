@@ -2,6 +2,7 @@
 
 #include "core/move.h"
 #include "masks/grf/debiased.h"
+#include "masks/grf/learned_product.h"
 #include "masks/grf/product_mask.h"
 #include "masks/grf/walk_function.h"
 #include "topomask/grf.h"
@@ -30,6 +31,12 @@ class SymmetricGrfMask final : public ProductMask {
     return {feature_values(rule_, tables_of(walks_, parameters, 1)[0], parameters[0], heads())};
   }
   double parts_work() const override { return feature_work(walks_[0]); }
+  at::Tensor learned_values(const std::vector<at::Tensor>& parameters, const SparsePattern& product) const override {
+    const at::Tensor& f = parameters[0];
+    if (rule_ != static_cast<FeatureRule>(walk_features) || !LearnedProduct::supports(walks_[0], f.size(-1))) return {};
+    const at::Tensor own = heads() == 1 ? f.reshape({-1}) : f;
+    return LearnedProduct::of(walks_[0], f.size(-1))->values(walks_[0], product, own);
+  }
 
  private:
   std::vector<WalkTable> walks_;  // one

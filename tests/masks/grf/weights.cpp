@@ -64,7 +64,7 @@ TEST(WalkLoads, HaveAGradientAtZeroWeights) {
   EXPECT_TRUE(close(gradients(sampled, g, {w})[0], differences(zeros, g, loads), 1e-6));
 }
 
-/// What masks make of loads, by every route and form; the loads are parameters beside f.
+/// What masks make of loads, by every route and form; the loads are parameters as well as f.
 TEST(WalkLoads, AreParametersOfMasks) {
   const Graph graph = learnable(digraph());
   const WalkTable walks = sample_walks(graph, {.walkers = 6, .max_hops = 3, .seed = 1}),
