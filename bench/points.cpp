@@ -1,6 +1,6 @@
 // The model of point-cloud dynamics, timed: a training step of the Interlacer with each local layer, the path from a
 // new cloud to a pattern that attention takes, and the renderer. On the terminal, in milliseconds.
-//   points_bench [cpu|cuda] [particles of a time step, 32768] [samples of a ray, 64]
+//   points_bench [cpu|cuda] [particles of a time step, 32768] [even samples of a ray, 64]
 
 #include <torch/cuda.h>
 #include <torch/torch.h>
@@ -91,6 +91,8 @@ void training_steps(const Setting& setting) {
   }
   std::printf("  grf / unmasked: %.2f x the speed (bar 0.9); grf / message_passing: %.2f x (bar 1.5)\n",
               times["unmasked"] / times["grf"], times["message_passing"] / times["grf"]);
+  std::printf("  the local layers alone, beyond none: grf / message_passing %.2f x\n",
+              (times["message_passing"] - times["none"]) / (times["grf"] - times["none"]));
 }
 
 void new_cloud(const Setting& setting) {
@@ -105,16 +107,18 @@ void new_cloud(const Setting& setting) {
       knn, rest, all);
 }
 
-void renderer(const Setting& setting) {
+void renderer(const Setting& setting, int64_t guided) {
   constexpr int64_t kBatch = 16, kRays = 2 * 128;
   PointModelOptions options;
+  options.guided = guided;
   options.samples = setting.samples;
   PointRenderer model(options);
   model.to(setting.device);
   PointCloud cloud{surfaces(kBatch, setting.particles, setting.options()).requires_grad_(true),
                    at::randn({kBatch, setting.particles, options.features}, setting.options()).requires_grad_(true)};
   const at::Tensor along = at::randn({kBatch, kRays, 3}, setting.options());
-  const Rays rays{at::rand({kBatch, kRays, 3}, setting.options()), along / along.norm(2, {2}, true)};
+  const Rays rays{at::rand({kBatch, 2, 1, 3}, setting.options()).expand({kBatch, 2, kRays / 2, 3}).flatten(1, 2),
+                  along / along.norm(2, {2}, true), 2};
   const auto render = [&] {
     const Autocast autocast(setting.device.type(), setting.on_gpu() ? "bfloat16" : "float32");
     return model.forward(cloud, rays);
@@ -125,9 +129,9 @@ void renderer(const Setting& setting) {
   });
   const double both = median_ms(setting, [&] { render().square().mean().backward(); });
   std::printf(
-      "renderer, 128 rays x 2 cameras x batch 16, %ld samples of a ray: forward %.2f ms (bar 5), with backward "
+      "renderer, 128 rays x 2 cameras x batch 16, %ld %s samples of a ray: forward %.2f ms (bar 5), with backward "
       "%.2f ms\n",
-      static_cast<long>(setting.samples), forward, both);
+      static_cast<long>(guided > 0 ? guided : setting.samples), guided > 0 ? "guided" : "even", forward, both);
 }
 
 }  // namespace
@@ -140,6 +144,7 @@ int main(int count, char** values) {
   if (count > 2) setting.particles = std::stol(values[2]);
   if (count > 3) setting.samples = std::stol(values[3]);
   new_cloud(setting);
-  renderer(setting);
+  renderer(setting, topomask::PointModelOptions().guided);
+  renderer(setting, 0);
   training_steps(setting);
 }
