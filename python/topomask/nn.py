@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from . import block_rows
 from ._attention import Features, attention, softmax_attention
+from .dropout import NodeDropout as NodeDropout
+from .dropout import seed_dropout as seed_dropout
 from .features import feature_map
 from .graph import Graph
 from .mask import Mask
@@ -49,18 +53,23 @@ class MaskedAttention(nn.Module):
         self.mask = mask
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.projection = nn.Linear(width, width, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = NodeDropout(dropout)
 
     def heads_of(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q, k and v [..., heads, N, width / heads] of x [..., N, width]."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).movedim(-3, 0).transpose(-3, -2)
         return q, k, v
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, nodes: Tensor | None = None) -> Tensor:
+        """nodes: as in NodeDropout."""
         q, k, v = self.heads_of(x)
         out = attend(q, k, v, self.mask, kind=self.kind, features=self.features, route=self.route)
-        projected: Tensor = self.dropout(self.projection(out.transpose(-3, -2).flatten(-2)))
-        return projected
+        return self.projected(out, nodes)
+
+    def projected(self, out: Tensor, nodes: Tensor | None) -> Tensor:
+        """What follows attention: [..., heads, N, width / heads] → [..., N, width]."""
+        made: Tensor = self.dropout(self.projection(out.transpose(-3, -2).flatten(-2)), nodes)
+        return made
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, kind={self.kind}"
@@ -101,7 +110,10 @@ class Block(nn.Module):
     """A pre-norm transformer block: x + attention(norm(x)), then x + perceptron(norm(x)). [B, N, width] → [B, N, width].
 
     chunk > 0: norms, linear layers and the perceptron are computed for so many rows at a time, and again in the backward pass, for
-    graphs of millions of nodes: instead of 17 + 3·mlp_ratio widths a node, 6 are kept for the backward pass.
+    graphs of millions of nodes: instead of 17 + 3·mlp_ratio widths a node, 6 are kept for the backward pass. On the CPU, kernel
+    attention with ReLU features over x [N, width], heads of a multiple of 16, goes through operators that choose the rows at a time
+    themselves, and is the fastest; not while dropout is at work. Dropout in chunks needs the numbers of the nodes, forward(x, nodes),
+    by which both passes drop the same (NodeDropout).
     """
 
     def __init__(
@@ -117,51 +129,70 @@ class Block(nn.Module):
         chunk: int = 0,
     ) -> None:
         super().__init__()
-        if chunk < 0 or (chunk and dropout):
-            raise ValueError(f"Block: chunk must be 0, or positive without dropout, got {chunk} with dropout = {dropout}")
+        if chunk < 0:
+            raise ValueError(f"Block: chunk must not be negative, got {chunk}")
         self.chunk = chunk
         hidden = int(width * mlp_ratio)
         self.attention_norm = nn.LayerNorm(width)
         self.attention = MaskedAttention(width, heads, mask=mask, kind=kind, features=features, dropout=dropout)
         self.perceptron_norm = nn.LayerNorm(width)
         self.perceptron = nn.Sequential(
-            nn.Linear(width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, width), nn.Dropout(dropout)
+            nn.Linear(width, hidden), nn.GELU(), NodeDropout(dropout), nn.Linear(hidden, width), NodeDropout(dropout)
         )
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, nodes: Tensor | None = None) -> Tensor:
         if self.chunk:
-            return self._in_chunks(x, self.chunk)
-        x = x + self.attention(self.attention_norm(x))
-        out: Tensor = x + self.perceptron(self.perceptron_norm(x))
-        return out
+            return self._in_chunks(x, self.chunk, nodes)
+        x = x + self.attention(self.attention_norm(x), nodes)
+        return x + self._perceived(x, nodes)
 
-    def _in_chunks(self, x: Tensor, chunk: int) -> Tensor:
+    def _perceived(self, x: Tensor, nodes: Tensor | None) -> Tensor:
+        x = self.perceptron_norm(x)
+        for layer in self.perceptron:
+            x = layer(x, nodes) if isinstance(layer, NodeDropout) else layer(x)
+        return x
+
+    def _in_chunks(self, x: Tensor, chunk: int, nodes: Tensor | None) -> Tensor:
         """The same, of which q, k, v, the output of attention and the result are all that is as long as the graph."""
         attention = self.attention
+        drops = self.training and attention.dropout.p > 0
+        if nodes is None and drops:
+            raise ValueError(f"Block: nodes must be given for dropout in chunks, p = {attention.dropout.p}, got none")
         phi = feature_map(attention.features) if attention.kind == "kernel" and attention.features is not None else None
         of_rows = phi is not None and phi.function is None and not phi.stabilised
+        if phi is not None and phi.name == "relu" and phi.scaling == "none" and of_rows and not drops:
+            first, second = cast(nn.Linear, self.perceptron[0]), cast(nn.Linear, self.perceptron[3])
+            layers = [self.attention_norm, attention.qkv, attention.projection, self.perceptron_norm, first, second]
+            if block_rows.supports(x, attention.heads, layers):
+                parts = block_rows.queries_keys_values(x, self.attention_norm, attention.qkv, attention.heads, phi.offset)
+                with torch.autocast(x.device.type, enabled=False):  # the kernels would widen what it narrows
+                    out = attend(*parts, attention.mask, kind="kernel", features=None, route=attention.route)
+                norm = self.perceptron_norm
+                return block_rows.projection_and_perceptron(x, out, attention.projection, norm, first, second)
 
         def before(x: Tensor) -> tuple[Tensor, ...]:
             q, k, v = attention.heads_of(self.attention_norm(x))
             return (phi.queries(q), phi.keys(k), v) if phi is not None and of_rows else (q, k, v)
 
-        def after(x: Tensor, out: Tensor) -> tuple[Tensor, ...]:
-            x = x + attention.projection(out.transpose(-3, -2).flatten(-2))
-            return (x + self.perceptron(self.perceptron_norm(x)),)
+        def after(x: Tensor, out: Tensor, *numbers: Tensor) -> tuple[Tensor, ...]:
+            own = numbers[0].squeeze(-1) if numbers else None
+            x = x + attention.projected(out, own)
+            return (x + self._perceived(x, own),)
 
         used = [*self.attention_norm.parameters(), *attention.qkv.parameters()]
         q, k, v = rowwise(before, chunk, [x], used)
         features = None if of_rows else attention.features
         out = attend(q, k, v, attention.mask, kind=attention.kind, features=features, route=attention.route)
         used = [p for part in (attention.projection, self.perceptron_norm, self.perceptron) for p in part.parameters()]
-        return rowwise(after, chunk, [x, out], used)[0]
+        return rowwise(after, chunk, [x, out] if nodes is None else [x, out, nodes.unsqueeze(-1)], used)[0]
 
 
 class GraphTransformer(nn.Module):
     """Classifies the nodes of a graph: a linear layer, a block for each mask, a norm, a linear layer.
 
     masks: over the N nodes, a mask a layer; of `tm.dist`, N are the nodes of this rank. phi: the feature map of kernel attention.
-    chunk: as in Block. x [..., N, features] → logits [..., N, classes], or [..., rows, classes] of the nodes in `rows`.
+    chunk: as in Block. x [..., N, features] → logits [..., N, classes], or [..., rows, classes] of the nodes in `rows`. nodes: the
+    number of each of the N nodes in the whole graph, by which dropout is the same over any number of ranks (seed_dropout).
     """
 
     def __init__(
@@ -187,10 +218,10 @@ class GraphTransformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
 
-    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, rows: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
         x = self.embedding(x)
         for block in self.blocks:
-            x = block(x)
+            x = block(x, nodes)
         logits: Tensor = self.head(self.norm(x if rows is None else x.index_select(-2, rows)))
         return logits
 

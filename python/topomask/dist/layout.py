@@ -118,9 +118,12 @@ def offsets_of(lengths: Tensor) -> Tensor:
 def entries_of(offsets: Tensor, rows: Tensor) -> Tensor:
     """The entries of these rows, one after the other."""
     begin = offsets[rows]
-    lengths = offsets[rows + 1] - begin
-    inside = torch.arange(int(lengths.sum())) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-    return torch.repeat_interleave(begin, lengths) + inside
+    return ranges(begin, offsets[rows + 1] - begin)
+
+
+def ranges(begin: Tensor, lengths: Tensor) -> Tensor:
+    """begin_i, begin_i + 1, …, lengths_i of them, for every i, one after the other."""
+    return torch.repeat_interleave(begin - (lengths.cumsum(0) - lengths), lengths) + torch.arange(int(lengths.sum()))
 
 
 class HaloPlan:

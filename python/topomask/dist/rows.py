@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import _ops
-from ..pattern import Pattern
+from ..pattern import Pattern, rows_of_entries
 from ..pattern import matmul as sparse_matmul
 from ..pattern import matmul_transposed as sparse_matmul_transposed
 from .exchange import Exchange, halo_of, to_owners
@@ -51,8 +51,7 @@ class LocalRows:
         rows, own = pattern.rows, plan.layout.num_rows
         inside = pattern.columns < own
         outside = torch.zeros(rows, dtype=torch.int64)
-        row_of = torch.repeat_interleave(torch.arange(rows), pattern.offsets.diff())
-        outside.index_add_(0, row_of, (~inside).to(torch.int64))
+        outside.index_add_(0, rows_of_entries(pattern.offsets), (~inside).to(torch.int64))
         self.boundary = torch.nonzero(outside > 0).squeeze(1)
         self.interior = torch.nonzero(outside == 0).squeeze(1)
         if plan.total == 0:  # nobody needs a halo
@@ -69,8 +68,7 @@ class LocalRows:
         plan = HaloPlan(layout, unique_outside(layout, [columns]))
         local = local_columns(plan, columns)
         width = layout.num_rows + plan.num_halo
-        row_of = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
-        order = torch.argsort(row_of * max(width, 1) + local)
+        order = torch.argsort(rows_of_entries(offsets) * max(width, 1) + local)
         made = LocalRows(plan, Pattern(offsets, local[order].to(torch.int32), width), tokens)
         return made, None if torch.equal(order, torch.arange(order.shape[0])) else order
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from .. import _ops
 from ..graph import Graph
+from ..pattern import rows_of_entries
+from .exchange import halo_of
 from .group import Group
-from .layout import Layout, RowTable
+from .layout import HaloPlan, Layout, RowTable, unique_outside
 from .partition import Partition
+from .rows import local_columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,6 +34,19 @@ class Shard:
     @property
     def rows(self) -> RowTable:
         return RowTable(self.layout.nodes, self.offsets, self.columns, (self.weights,))
+
+    def to(self, dtype: torch.dtype) -> Shard:
+        """The same with weights of another dtype."""
+        return replace(self, weights=self.weights.to(dtype))
+
+    def normalised(self, scale: float = 1.0) -> Shard:
+        """The shard of graph.normalised(scale), bit for bit: weights scale/√(d_i d_j), for which neighbours on other ranks send
+        their degrees. A collective call."""
+        plan = HaloPlan(self.layout, unique_outside(self.layout, [self.columns]))
+        own = self.offsets.diff().clamp(min=1).to(torch.float64)
+        known = torch.cat([own, halo_of(plan, own.unsqueeze(1)).squeeze(1)])
+        product = own[rows_of_entries(self.offsets)] * known[local_columns(plan, self.columns)]
+        return replace(self, weights=(scale / product.sqrt()).to(self.weights.dtype))
 
     def __repr__(self) -> str:
         return f"Shard({self.layout!r}, {self.columns.shape[0]} entries)"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .. import _ops
-from ..pattern import Pattern
+from ..pattern import Pattern, rows_of_entries
 from .layout import Layout, RowTable, offsets_of, unique_outside
 from .mask import SparseDistributedMask, heads_of
 from .rows import LocalRows
@@ -29,7 +29,7 @@ class _GivenValues(SparseDistributedMask):
 def _with_diagonal(shard: Shard) -> tuple[Tensor, Tensor]:
     """offsets and columns of the rows of A + I."""
     layout = shard.layout
-    rows = torch.repeat_interleave(torch.arange(layout.num_rows), shard.offsets.diff())
+    rows = rows_of_entries(shard.offsets)
     wide = max(layout.num_nodes, 1)
     diagonal = torch.arange(layout.num_rows) * wide + layout.nodes
     keys = torch.unique(torch.cat([rows * wide + shard.columns, diagonal]))
@@ -131,7 +131,7 @@ def _powers(nodes: Tensor, count: int, known: RowTable, terms: int, most: int) -
         power = product
         found.append((power, values))
 
-    keys = [torch.repeat_interleave(torch.arange(rows), p.offsets.diff()) * max(width, 1) + p.columns for p, _ in found]
+    keys = [rows_of_entries(p.offsets) * max(width, 1) + p.columns for p, _ in found]
     union = torch.unique(torch.cat(keys))
     if union.shape[0] > most:
         raise ValueError(f"max_sparse_entries must be at least {union.shape[0]} for this rank, got {most}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from .. import _ops
-from ..pattern import Pattern
-from .layout import HaloPlan, Layout, RowTable, offsets_of
+from ..pattern import Pattern, rows_of_entries
+from .layout import HaloPlan, Layout, RowTable, offsets_of, ranges
 from .mask import Held, SparseDistributedMask, heads_of
 from .rows import LocalRows
 from .walks import FeatureRows, WalkRows, agree_on_options
@@ -36,6 +38,35 @@ class _Features(Held):
     def forward(self, f: Tensor) -> Tensor:
         """f [1 or H, K] → [1 or H, entries]"""
         return _ops.walk_features(f, self.held("hops"), self.held("loads"), self.held("feature_offsets"), self.scale)
+
+
+class _PairLists:
+    """Lists of hop pairs: values of Φ̂Φ̂ᵀ as a quadratic form in f, in one pass for all heads, with no product of matrices.
+
+    Made when the first values with a gradient are asked for, where walks meet in few pairs; masks that share walks share them.
+    `most`: pairs an entry, which keeps them within the memory of the pattern and its transpose."""
+
+    most, terms = 4, 22
+
+    def __init__(self) -> None:
+        self.refused = False
+        self.lists: tuple[Tensor, ...] | None = None
+
+    def of(self, terms: int, left: Sequence[Tensor], right: Sequence[Tensor], product: Pattern) -> tuple[Tensor, ...] | None:
+        """The lists for `terms` coefficients, or None where values are to come from the product."""
+        if self.lists is not None and self.lists[0].device != left[0].device:
+            self.lists = tuple(x.to(left[0].device) for x in self.lists)
+        if self.lists is None and not self.refused:
+            made = _ops.hop_pairs(left, right, product._operands(), terms, self.most * product.entries)
+            self.refused = made[0].numel() == 0
+            self.lists = None if self.refused else made
+        return self.lists
+
+
+def _pair_products(f: Tensor, scale: float) -> Tensor:
+    """f [H, terms] → scale·f_t·f_u [H, pairs], by the larger hop."""
+    t, u = torch.tril_indices(f.shape[-1], f.shape[-1], device=f.device)
+    return f.index_select(-1, t) * f.index_select(-1, u) * scale
 
 
 class _Asymmetric(SparseDistributedMask):
@@ -83,6 +114,21 @@ class _Symmetric(SparseDistributedMask):
         self.left = None if keys is None else _Features(left, queries.options.walkers)
         self.right = _Features(right, right_walks.options.walkers)
         self._patterns = left_pattern, right_pattern
+        self._lists = None if f_key is not None or f.shape[-1] > _PairLists.terms else _PairLists()
+
+    def _from_lists(self, f: Tensor) -> Tensor | None:
+        if self._lists is None or not (torch.is_grad_enabled() and f.requires_grad):
+            return None
+        left, right = self._patterns
+        side = right._operands()[:2] + [self.right.held(name) for name in ("feature_offsets", "hops", "loads")]
+        other = self.left
+        if other is None:
+            own = left._operands()[:2] + [side[2][: left.entries + 1], side[3], side[4]]
+        else:
+            own = left._operands()[:2] + [other.held(name) for name in ("feature_offsets", "hops", "loads")]
+        lists = self._lists.of(f.shape[-1], own, side, self.local.pattern)
+        scale = self.right.scale * (self.right if other is None else other).scale
+        return None if lists is None else _ops.hop_pair_values(_pair_products(f, scale), lists)
 
     def values(self) -> Tensor:
         f_left = self._shared(self.kept("f")).reshape(self.heads, -1)
@@ -90,6 +136,9 @@ class _Symmetric(SparseDistributedMask):
         left, right = self._patterns
         if left.columns.device != f_left.device:
             left, right = self._patterns = left.to(f_left.device), right.to(f_left.device)
+        made = self._from_lists(f_left)
+        if made is not None:
+            return made
         phi: Tensor = self.right(f_right)
         phi_left: Tensor = phi[:, : left.entries] if self.left is None else self.left(f_left)
         out = self.local.pattern._operands()
@@ -130,7 +179,7 @@ def meeting_rows(layout: Layout, left: RowTable, right: RowTable) -> Tensor:
     if group.size == 1:
         return torch.empty(0, dtype=torch.int64)
     asked, askers = _sent_to(layout, torch.unique(left.columns.to(torch.int64)))
-    row_of = torch.repeat_interleave(right.nodes, right.offsets.diff())
+    row_of = right.nodes[rows_of_entries(right.offsets)]
     pairs = torch.unique(torch.stack([right.columns.to(torch.int64), row_of]), dim=1)
     visited, visitors = _sent_to(layout, pairs[0], pairs[1])
     # Join on the column: every rank that asks for it with every row that visits it.
@@ -139,8 +188,7 @@ def meeting_rows(layout: Layout, left: RowTable, right: RowTable) -> Tensor:
     begin, end = torch.searchsorted(visited, asked), torch.searchsorted(visited, asked, right=True)
     lengths = end - begin
     whole = torch.repeat_interleave(askers, lengths)
-    inside = torch.arange(int(lengths.sum())) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-    rows = visitors[torch.repeat_interleave(begin, lengths) + inside]
+    rows = visitors[ranges(begin, lengths)]
     foreign = owners.index_select(0, rows) != whole
     answers = torch.unique(whole[foreign] * layout.num_nodes + rows[foreign])
     ranks = torch.div(answers, max(layout.num_nodes, 1), rounding_mode="floor")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .. import _ops
 from ..graph import Graph
+from ..pattern import rows_of_entries
 from ..walks import WalkOptions, _options
 from .group import Group, _checksum
 from .layout import Layout, RowTable, offsets_of
@@ -110,12 +111,12 @@ def travelling_walks(shard: Shard, options: WalkOptions | None = None, **changes
         here = [walkers[0], walkers[1], own.numbered(walkers[2]), walkers[3]]
         moved = _ops.static("Dist", "travel", own.graph._object, chosen._object, hop, here)
         moved[2] = own.nodes[moved[2]]
-        walkers = _routed(layout, moved, moved[2])
+        walkers = routed(layout, moved, moved[2])
         order = torch.argsort(walkers[0] * 2**32 + walkers[1])
         walkers = [x[order] for x in walkers]
         visits.append([*walkers, torch.full_like(walkers[0], hop + 1)])
     together = [torch.cat(column) for column in zip(*visits)]
-    *home, hops = _routed(layout, together, together[0])
+    *home, hops = routed(layout, together, together[0])
     tensors = _ops.static("Dist", "table_of_visits", layout.nodes, layout.num_nodes, chosen._object, home, hops)
     offsets, columns, visited, loads, counts = tensors
     return WalkRows(layout, offsets, columns, visited, loads, counts, chosen)
@@ -136,7 +137,7 @@ class _Ground:
         return torch.searchsorted(self.nodes, nodes)
 
 
-def _routed(layout: Layout, columns: list[Tensor], destination: Tensor) -> list[Tensor]:
+def routed(layout: Layout, columns: list[Tensor], destination: Tensor) -> list[Tensor]:
     """Records, a row of each tensor, to the owners of the nodes `destination`."""
     owners = layout.partition.owners.index_select(0, destination)
     order = torch.argsort(owners, stable=True)
@@ -164,7 +165,7 @@ class FeatureRows:
     @staticmethod
     def of(table: RowTable) -> FeatureRows:
         """Visits in the order (row, column, hop) grouped into entries (row, column)."""
-        rows = torch.repeat_interleave(torch.arange(table.offsets.shape[0] - 1), table.offsets.diff())
+        rows = rows_of_entries(table.offsets)
         columns = table.columns.to(torch.int64)
         first = torch.ones(columns.shape[0], dtype=torch.bool)
         first[1:] = (columns[1:] != columns[:-1]) | (rows[1:] != rows[:-1])

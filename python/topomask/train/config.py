@@ -22,8 +22,10 @@ def option(default: T, help: str, *, choices: tuple[str, ...] = (), least: float
 
 @dataclass
 class DataOptions:
-    kind: str = option("graph", "one file that read_graph reads", choices=("graph",))
-    path: str = option("", "the file")
+    kind: str = option(
+        "graph", "one file that read_graph reads, or shards, of which a rank loads its own alone", choices=("graph", "shards")
+    )
+    path: str = option("", "the file, or the folder of write_shards or shard_edge_list")
     labels: str = option("regions", "of nodes: the region of the nearest of some seed nodes, in hops", choices=("regions",))
     regions: int = option(16, "seed nodes, drawn by seed; nodes that none of them reaches have no label", least=1, most=65536)
     features: str = option(
@@ -46,6 +48,7 @@ class ModelOptions:
     width: int = option(64, "features of a node; a multiple of heads", least=1)
     heads: int = option(4, "attention heads", least=1)
     mlp_ratio: float = option(2.0, "hidden features of the perceptron, in widths", least=0)
+    dropout: float = option(0.0, "after attention and in the perceptron; the same for any number of ranks", least=0, most=1)
     attention: str = option("relu", "softmax, or the feature map of kernel attention", choices=("relu", "elu1", "softmax"))
     feature_offset: float = option(1e-3, "added to relu features, so that no row of attention is zero", least=0)
     mask: str = option("grf", "random features, a power series, or the neighbours", choices=("grf", "series", "neighbours"))
@@ -133,11 +136,13 @@ class RunConfig:
         model, data = self.model, self.data
         if model.width % model.heads:
             raise ValueError(f"{origin}model.width must be a multiple of model.heads = {model.heads}, got {model.width}")
+        if model.dropout >= 1:
+            raise ValueError(f"{origin}model.dropout must be below 1, got {model.dropout:g}")
         if data.validation_fraction + data.test_fraction >= 1:
             held = data.validation_fraction + data.test_fraction
             raise ValueError(f"{origin}data.test_fraction must leave something to train on, got {held:g} with validation_fraction")
         if not data.path:
-            raise ValueError(f"{origin}data.path must name a file, got none")
+            raise ValueError(f"{origin}data.path must name a file or a folder of shards, got none")
 
     def json(self) -> str:
         made: dict[str, Any] = {}

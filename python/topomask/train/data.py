@@ -1,5 +1,5 @@
-"""What a rank trains on: features and labels of its nodes, and how nodes are split. Everything is drawn for the whole graph, so that
-it does not depend on the number of ranks."""
+"""What a rank trains on: features and labels of its nodes, and how nodes are split. Everything is drawn for the whole graph, so
+that it does not depend on the number of ranks."""
 
 from __future__ import annotations
 
@@ -8,34 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..dist.layout import Layout, entries_of
-from ..graph import Graph
 from .config import DataOptions
+from .source import Source
 
 SPLITS = ("train", "validation", "test")
 GIVEN, UNLABELLED = 3, 4
 """Parts beside those of SPLITS: nodes whose label is an input, and nodes without one."""
-
-
-def regions(graph: Graph, count: int, seed: int) -> Tensor:
-    """int64 [N]: which of `count` nodes, drawn by seed, is nearest in hops; the first of them among equals; −1 where none leads
-    there. Breadth first, from all of them at once. O(N + E)."""
-    draw = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(graph.num_nodes, generator=draw)[:count]
-    label = torch.full((graph.num_nodes,), -1)
-    label[chosen] = torch.arange(chosen.shape[0])
-    offsets, columns = graph.offsets, graph.columns.to(torch.int64)
-    far = torch.full((graph.num_nodes,), count)
-    front = chosen
-    while front.numel():
-        reached = columns[entries_of(offsets, front)]
-        told = torch.repeat_interleave(label[front], offsets[front + 1] - offsets[front])
-        new = label[reached] < 0
-        reached, told = reached[new], told[new]
-        far.scatter_reduce_(0, reached, told, "amin")
-        front = torch.unique(reached)
-        label[front] = far[front]
-    return label
 
 
 def split(labels: Tensor, options: DataOptions) -> Tensor:
@@ -52,19 +30,20 @@ def split(labels: Tensor, options: DataOptions) -> Tensor:
     return part
 
 
-def features(graph: Graph, nodes: Tensor, labels: Tensor, part: Tensor, options: DataOptions, dtype: torch.dtype) -> Tensor:
-    """[n, F] of these nodes: what options.features names, then the labels that are given, as unit vectors."""
-    degrees = (graph.offsets[1:] - graph.offsets[:-1])[nodes]
+def features(degrees: Tensor, labels: Tensor, part: Tensor, options: DataOptions, dtype: torch.dtype) -> Tensor:
+    """[n, F] of n nodes, whose degrees, labels and parts are given: what options.features names, then the labels that are an input,
+    as unit vectors."""
+    nodes = degrees.shape[0]
     if options.features == "one_hot_degree":
-        own = torch.zeros(len(nodes), options.degree_limit + 1, dtype=dtype)
+        own = torch.zeros(nodes, options.degree_limit + 1, dtype=dtype)
         own.scatter_(1, degrees.clamp(max=options.degree_limit).unsqueeze(1), 1.0)
     elif options.features == "degree":
         own = degrees.to(dtype).unsqueeze(1)
     else:
-        own = torch.ones(len(nodes), 1, dtype=dtype)
-    told = torch.zeros(len(nodes), options.regions, dtype=dtype)
-    given = torch.nonzero(part[nodes] == GIVEN).squeeze(1)
-    told[given, labels[nodes[given]]] = 1.0
+        own = torch.ones(nodes, 1, dtype=dtype)
+    told = torch.zeros(nodes, options.regions, dtype=dtype)
+    given = torch.nonzero(part == GIVEN).squeeze(1)
+    told[given, labels[given]] = 1.0
     return torch.cat([own, told], 1)
 
 
@@ -86,10 +65,11 @@ class NodeData:
     classes: int
 
     @staticmethod
-    def of(graph: Graph, layout: Layout, options: DataOptions, dtype: torch.dtype, share: int = 0, shares: int = 1) -> NodeData:
-        """share: of the replicas of the graph, which this rank belongs to; each counts its part of the nodes of a split."""
-        labels = regions(graph, options.regions, options.seed)
-        part, nodes = split(labels, options), layout.nodes
+    def of(source: Source, options: DataOptions, dtype: torch.dtype, share: int = 0, shares: int = 1) -> NodeData:
+        """share: of the replicas of the graph, which this rank belongs to; each counts its part of the nodes of a split. A
+        collective call."""
+        labels = source.regions(options.regions, options.seed)
+        part, nodes = split(labels, options), source.layout.nodes
         mine = part[nodes]
         rows = {}
         for which, name in enumerate(SPLITS):
@@ -97,8 +77,8 @@ class NodeData:
             places = places[nodes[places] % shares == share]
             rows[name] = Rows(places, labels[nodes[places]], int((part == which).sum()))
         if rows["train"].total == 0:
-            raise ValueError("data must leave nodes to train on, got none: no node that a region reaches is left")
-        return NodeData(features(graph, nodes, labels, part, options, dtype), rows, options.regions)
+            raise ValueError("train: data must leave nodes to train on, got none: no node that a region reaches is left")
+        return NodeData(features(source.degrees(), labels[nodes], mine, options, dtype), rows, options.regions)
 
     def to(self, device: torch.device) -> NodeData:
         moved = {name: Rows(r.places.to(device), r.labels.to(device), r.total) for name, r in self.rows.items()}

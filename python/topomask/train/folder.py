@@ -9,7 +9,10 @@ from typing import Any
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint, write_whole
 from .config import RunConfig, parse_config
 
-_FREE = ("name", "data.path", "train.device", "train.chunk", "train.log_every", "train.evaluate_every", "train.checkpoint_every")
+_FREE = (
+    "name", "data.kind", "data.path",
+    "train.device", "train.chunk", "train.log_every", "train.evaluate_every", "train.checkpoint_every",
+)  # fmt: skip
 """Keys that change nothing of what is computed, beside those of ranks: a run may go on with others."""
 
 

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from .. import dist
 from ..features import FeatureMap
-from ..graph import Graph
 from ..nn import GraphTransformer
 from .config import ModelOptions, RunConfig
+from .source import Source
 
 
 def _coefficients(options: ModelOptions, dtype: torch.dtype) -> Tensor:
@@ -17,22 +17,20 @@ def _coefficients(options: ModelOptions, dtype: torch.dtype) -> Tensor:
     return nn.Parameter(start) if options.learn_mask else start
 
 
-def make_masks(graph: Graph, layout: dist.Layout, options: ModelOptions, seed: int) -> list[dist.SparseDistributedMask]:
+def make_masks(source: Source, options: ModelOptions, dtype: torch.dtype, seed: int) -> list[dist.SparseDistributedMask]:
     """A mask for each layer. Gradients are summed over the ranks by the trainer, with those of the weights. A collective call."""
-    weighted = graph.normalised(options.edge_scale)
     if options.mask == "neighbours":
-        return [dist.neighbours_mask(dist.shard(graph, layout))] * options.layers
+        return [dist.neighbours_mask(source.shard())] * options.layers
     made: list[dist.SparseDistributedMask] = []
     for layer in range(options.layers):
-        f = _coefficients(options, graph.weights.dtype)
+        f = _coefficients(options, dtype)
         if made and not (options.mask == "grf" and options.per_layer_walks):
             made.append(made[0].sharing(f))
         elif options.mask == "series":
-            made.append(dist.power_series_mask(dist.shard(weighted, layout), f, reduce=False))
+            made.append(dist.power_series_mask(source.shard(options.edge_scale), f, reduce=False))
         else:
-            walks = dist.sample_walks(
-                weighted,
-                layout,
+            walks = source.walks(
+                options.edge_scale,
                 walkers=options.walkers,
                 halting_probability=options.halting_probability,
                 max_hops=options.hops,
@@ -56,6 +54,7 @@ def make_model(config: RunConfig, features: int, classes: int, masks: list[dist.
         heads=options.heads,
         masks=masks,
         mlp_ratio=options.mlp_ratio,
+        dropout=options.dropout,
         kind="softmax" if options.attention == "softmax" else "kernel",
         phi=maps[options.attention],
         chunk=config.train.chunk,

@@ -9,11 +9,13 @@ import torch
 import torch.distributed as c10d
 from torch import Tensor, nn
 
-from .. import dist, read_graph
+from .. import dist
+from ..dropout import seed_dropout
 from .checkpoint import Checkpoint
 from .config import RunConfig, TrainOptions
 from .data import NodeData
 from .model import is_of_mask, make_masks, make_model
+from .source import open_source
 
 
 def learning_rate(options: TrainOptions, step: int, steps: int) -> float:
@@ -63,12 +65,13 @@ class Trainer:
             mesh = c10d.device_mesh.init_device_mesh(kind, (replicas, size // replicas), mesh_dim_names=("data", "graph"))
             group, share = dist.Group(mesh.get_group("graph")), mesh.get_local_rank("data")
         dtype = getattr(torch, config.train.precision)
-        graph = world.together("train", lambda: read_graph(config.data.path).to(dtype))
-        self.layout = dist.Layout(dist.partition(graph, group.size, config.ranks.partition), group)
+        source = open_source(config, world, group)
+        self.layout = source.layout
         device = torch.device("cuda", torch.cuda.current_device()) if config.train.device == "cuda" else torch.device("cpu")
-        self.data = world.together("train", lambda: NodeData.of(graph, self.layout, config.data, dtype, share, replicas)).to(device)
-        masks = make_masks(graph, self.layout, config.model, config.train.seed)
+        self.data = NodeData.of(source, config.data, dtype, share, replicas).to(device)
+        masks = make_masks(source, config.model, dtype, config.train.seed)
         self.model = make_model(config, self.data.features.shape[1], self.data.classes, masks).to(device)
+        self.nodes = self.layout.nodes.to(device)
         self.optimiser = make_optimiser(self.model, config.train)
         self.steps = config.train.steps or config.train.epochs
         self.step = 0
@@ -76,7 +79,7 @@ class Trainer:
     def _loss(self, split: str, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         """Σ of the losses of the nodes that this rank counts, over the number on all ranks; and the logits."""
         rows = self.data.rows[split]
-        logits = self.model(self.data.features, rows.places)
+        logits = self.model(self.data.features, rows.places, self.nodes if self.config.model.dropout else None)
         total = nn.functional.cross_entropy(logits, rows.labels, reduction="sum", label_smoothing=smoothing)
         return total / max(rows.total, 1), logits
 
@@ -84,6 +87,7 @@ class Trainer:
         """One step; the loss before it."""
         options = self.config.train
         self.model.train()
+        seed_dropout(self.model, options.seed, self.step)
         loss, _ = self._loss("train", options.label_smoothing)
         loss.backward()
         parameters = list(self.model.parameters())

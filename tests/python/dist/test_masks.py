@@ -160,5 +160,26 @@ class Masks(unittest.TestCase):
         self.check(4)
 
 
+class Learned(unittest.TestCase):
+    def test_values_of_a_learned_function_come_from_lists(self):
+        graph = tm.Graph.grid(9, 11).normalised().to(F64)
+        layout = d.Layout(d.partition(graph, 1))
+        walks = d.sample_walks(graph, layout, walkers=3, halting_probability=0.5, max_hops=6, seed=3)
+        keys = d.sample_walks(graph, layout, walkers=2, halting_probability=0.5, max_hops=6, seed=4)
+        for key_walks in (None, keys):
+            f = torch.nn.Parameter(coefficients(2))
+            first = d.grf_mask(walks, f, key_walks=key_walks)
+            other = first.sharing(torch.nn.Parameter(2 * coefficients(2)))
+            values = first.values()
+            slope = torch.autograd.grad(values.square().sum(), f)[0]
+            self.assertIsNotNone(other._lists.lists)
+            torch.testing.assert_close(other.values(), 4 * values, rtol=1e-12, atol=1e-12)
+            with torch.no_grad():  # by the product
+                torch.testing.assert_close(first.values(), values.detach(), rtol=1e-12, atol=1e-12)
+            first._lists = None
+            want = torch.autograd.grad(first.values().square().sum(), f)[0]
+            torch.testing.assert_close(slope, want, rtol=1e-12, atol=1e-12)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -117,7 +117,7 @@ def other_version():
 
 
 def sharing():
-    """Two functions over the walks of one mask, beside masks made from their own."""
+    """Two functions over the walks of one mask give the masks that are made from each function alone."""
     graph = tm.Graph.grid(6, 7).normalised().to(F64)
     layout = laid_out(graph)
     walks = d.sample_walks(graph, layout, walkers=3, seed=1)
@@ -189,7 +189,7 @@ def order_of_work():
 
 
 def operators():
-    """The exchange and the sum as operators with a group's name, as C++ calls them, beside those of the package."""
+    """The exchange and the sum as operators with a group's name, as C++ calls them, give what those of the package give."""
     from topomask.dist.exchange import all_sum, halo_of
 
     graph = tm.Graph.grid(7, 8)

@@ -16,6 +16,7 @@ import torch
 import topomask as tm
 from topomask import train as tt
 from topomask.train import data as td
+from topomask.train import source as ts
 from topomask.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 ROADS = ranks.ROOT.parent / "shared" / "data" / "graphs" / "roads-12-cities.txt.gz"
@@ -45,6 +46,19 @@ def settings(path, **changes):
 
 def training(out, path, changes, stop_after=0):
     return tt.train(settings(path, **changes), out, stop_after=stop_after, quiet=True)
+
+
+def own_shard(out, folders, changes, stop_after=0):
+    """Trains on what is in the folder of this rank."""
+    return training(out, folders[torch.distributed.get_rank()], {**changes, "data.kind": "shards"}, stop_after)
+
+
+def normalised(path):
+    """The weights of the rows of this rank, of a shard that was normalised and of the shard of the normalised graph."""
+    graph = tm.read_graph(path)
+    layout = tm.dist.Layout(tm.dist.partition(graph, torch.distributed.get_world_size(), "ranges"))
+    made = (tm.dist.shard(graph, layout).normalised(0.7), tm.dist.shard(graph.normalised(0.7), layout))
+    return [shard.weights.tolist() for shard in made]
 
 
 def killed(out, path, who, step, delay):
@@ -142,6 +156,67 @@ class Train(unittest.TestCase):
                 for a, b in zip(lines(one), lines(three)):
                     self.assertLess(abs(a["loss"] - b["loss"]), 1e-9)
 
+    def test_dropout_does_not_depend_on_the_ranks(self):
+        changes = {"model.dropout": 0.3, "train.steps": 4}
+        one, three, plain = self.out("dropout 1"), self.out("dropout 3"), lines(self.whole)
+        training(one, self.path, changes)
+        ranks.run(3, training, three, self.path, {**changes, "train.chunk": 5})
+        for kind in ("train", "eval"):
+            for a, b in zip(lines(one, kind), lines(three, kind), strict=True):
+                self.assertLess(abs(a["loss"] - b["loss"]), 1e-9)
+        self.assertGreater(abs(lines(one)[0]["loss"] - plain[0]["loss"]), 1e-3)
+
+    def test_shards_train_as_the_whole_graph(self):
+        graph = tm.read_graph(self.path)
+        shards = {size: self.shards(graph, size) for size in (1, 3)}
+        for name, changes in (
+            ("grf", {}),
+            ("own walks", {"model.per_layer_walks": True, "model.sampler": "antithetic"}),
+            ("series", {"model.mask": "series", "model.hops": 2}),
+            ("neighbours", {"model.mask": "neighbours", "data.features": "degree"}),
+        ):
+            changes = {**changes, "train.steps": 3}
+            whole = self.out(f"{name} whole")
+            training(whole, self.path, changes)
+            for size, folders in shards.items():
+                with self.subTest(name, ranks=size):
+                    out = self.out(f"{name} shards {size}")
+                    ranks.run(size, own_shard, out, folders, changes)
+                    for kind in ("train", "eval"):
+                        for a, b in zip(lines(out, kind), lines(whole, kind), strict=True):
+                            self.assertLess(abs(a["loss"] - b["loss"]), 1e-9)
+
+    def test_a_run_goes_on_over_other_shards(self):
+        graph, out = tm.read_graph(self.path), self.out("shard slices")
+        ranks.run(2, own_shard, out, self.shards(graph, 2), {}, 5)
+        ranks.run(3, own_shard, out, self.shards(graph, 3), {}, 3)
+        ranks.run(1, training, out, self.path, {})
+        self.assert_same_run(out)
+
+    def test_shards_for_another_number_of_ranks_are_refused(self):
+        folders = self.shards(tm.read_graph(self.path), 3)
+        for outcome in ranks.start(2, own_shard, self.out("refused"), folders, {}):
+            self.assertEqual(outcome[:2], ("error", "ValueError"), outcome[-1])
+            self.assertRegex(outcome[2], "expected a shard for each of the 2 ranks, got 3")
+
+    def test_normalised_shards_are_those_of_the_normalised_graph(self):
+        for weights in ranks.run(3, normalised, self.path):
+            self.assertEqual(*weights)
+            self.assertGreater(len(weights[0]), 0)
+
+    def shards(self, graph, size):
+        """A folder for each rank that holds the index and the shard of that rank alone."""
+        whole = pathlib.Path(tempfile.mkdtemp(dir=self.folder.name))
+        tm.dist.write_shards(graph, tm.dist.partition(graph, size, "ranges"), whole)
+        files = sorted(path for path in whole.iterdir() if "index" not in path.name)
+        self.assertEqual(len(files), size)
+        for rank, file in enumerate(files):
+            own = whole / f"rank{rank}"
+            own.mkdir()
+            for path in (file, *(path for path in whole.iterdir() if "index" in path.name)):
+                (own / path.name).write_bytes(path.read_bytes())
+        return [str(whole / f"rank{rank}") for rank in range(size)]
+
     def test_a_run_goes_on_with_another_number_of_ranks(self):
         out = self.out("slices")
         for size, slice_ in ((2, 4), (1, 3), (3, 1), (4, 0)):
@@ -221,7 +296,7 @@ class Data(unittest.TestCase):
                         distance[other][label] = distance[node][label] + 1
                         queue.append(other)
         want = [min(d) < size and d.index(min(d)) or (0 if min(d) < size else -1) for d in distance]
-        self.assertEqual(td.regions(graph, count, 4).tolist(), want)
+        self.assertEqual(ts.regions(graph, count, 4).tolist(), want)
         self.assertIn(-1, want)
 
     def test_a_split_has_the_fractions_asked_for(self):
@@ -262,6 +337,10 @@ class Config(unittest.TestCase):
                 tt.parse_config(text, "x: ")
         with self.assertRaisesRegex(ValueError, "model.width must be a multiple of model.heads = 4, got 6"):
             settings("g", **{"model.width": 6, "model.heads": 4}).check()
+        with self.assertRaisesRegex(ValueError, "model.dropout must be below 1, got 1"):
+            settings("g", **{"model.dropout": 1.0}).check()
+        with self.assertRaisesRegex(ValueError, "data.kind must be one of graph, shards, got shard"):
+            settings("g", **{"data.kind": "shard"})
 
     def test_comments_numbers_and_overrides(self):
         config = tt.parse_config('{ // a "comment"\n "name": "a//b", /* more */ "train": {"steps": 1e3}}')
