@@ -147,6 +147,37 @@ def sparse_product(
     return values
 
 
+def hop_pairs(
+    left: Sequence[Tensor], right: Sequence[Tensor], product: Sequence[Tensor], terms: int, most: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Lists of hop pairs of each entry: offsets, pairs, sums. A side: offsets, columns, feature_offsets, hops, loads."""
+    offsets, pairs, sums = _ops.hop_pairs(list(left), list(right), list(product[:2]), terms, most)
+    return offsets, pairs, sums
+
+
+def hop_pair_values(g: Tensor, lists: Sequence[Tensor]) -> Tensor:
+    values: Tensor = _ops.hop_pair_values(g, *lists)
+    return values
+
+
+def block_before(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = _ops.block_before(*arguments)
+    return q, k, v
+
+
+def block_before_backward(*arguments: Any) -> list[Tensor]:
+    return list(_ops.block_before_backward(*arguments))
+
+
+def block_after(*arguments: Any) -> Tensor:
+    out: Tensor = _ops.block_after(*arguments)
+    return out
+
+
+def block_after_backward(*arguments: Any) -> list[Tensor]:
+    return list(_ops.block_after_backward(*arguments))
+
+
 def apply_mask(
     inputs: Sequence[Tensor],
     parameters: Sequence[Tensor],

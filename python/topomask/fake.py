@@ -87,3 +87,12 @@ def walk_visits(
     visits = torch.library.get_ctx().new_dynamic_size()
     of = factors.new_empty
     return [of(count + 1, dtype=torch.int64), of(visits, dtype=torch.int32), of(visits, dtype=torch.int64), of(visits)]
+
+
+@torch.library.register_fake("topomask::hop_pairs")  # type: ignore[untyped-decorator]
+def hop_pairs(
+    left: Sequence[Tensor], right: Sequence[Tensor], product: Sequence[Tensor], terms: int, most: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    pairs = torch.library.get_ctx().new_dynamic_size()
+    of = product[1].new_empty
+    return of(product[1].shape[0] + 1), of(pairs, dtype=torch.uint8), left[4].new_empty(pairs)

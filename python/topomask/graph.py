@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import _arguments, _ops
-from ._arguments import Values
+from . import _ops, _values
 from ._structure import Structure, device_and_dtype, register
+from ._values import Values
 from .pattern import Pattern
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Graph(Structure):
     def grid(*dims: int | Sequence[int], wrap: bool = False) -> Graph:
         """A grid of any dimension, `grid(128, 128)` or `grid([128, 128])`: nodes in row-major order, an edge between nodes one
         step apart along one axis. wrap: every axis is a ring."""
-        sizes = [size for dim in dims for size in _arguments.sizes("Graph.grid: dims", dim)]
+        sizes = [size for dim in dims for size in _values.sizes("Graph.grid: dims", dim)]
         return Graph._of(_ops.static("Graph", "grid", sizes, wrap))
 
     @staticmethod
@@ -101,7 +101,7 @@ class Graph(Structure):
     def knn(points: Values, k: int = 3, *, directed: bool = False) -> Graph:
         """k nearest neighbours (Euclidean, exact) of points [N, dims]. directed: row i holds exactly its k nearest; otherwise
         there is an edge where either end chose the other. Points on a GPU give a graph there."""
-        return Graph._of(_ops.static("Graph", "knn", _arguments.tensor("Graph.knn: points", points), k, directed))
+        return Graph._of(_ops.static("Graph", "knn", _values.tensor("Graph.knn: points", points), k, directed))
 
     @staticmethod
     def icosphere(level: int) -> Graph:
@@ -126,14 +126,14 @@ class Graph(Structure):
         directed False: (u, v) also stores (v, u), and both spellings are the same edge. duplicates: "first" (keep the weight
         given first), "sum" or "refuse"; self_loops: "keep", "drop" or "refuse". O(N + E).
         """
-        ends = [_arguments.tensor(f"Graph.from_edges: {name}", end) for name, end in (("source", source), ("target", target))]
-        values = None if weights is None else _arguments.real("Graph.from_edges: weights", weights)
+        ends = [_values.tensor(f"Graph.from_edges: {name}", end) for name, end in (("source", source), ("target", target))]
+        values = None if weights is None else _values.real("Graph.from_edges: weights", weights)
         return Graph._of(_ops.static("Graph", "from_edges", nodes, *ends, values, directed, duplicates, self_loops))
 
     @staticmethod
     def from_edge_index(edge_index: Values, weights: Values | None = None, num_nodes: int | None = None, **options: Any) -> Graph:
         """Edges [2, E] as PyG has them; options as in `from_edges`. num_nodes: the largest index + 1 where left out."""
-        edges = _arguments.tensor("Graph.from_edge_index: edge_index", edge_index)
+        edges = _values.tensor("Graph.from_edge_index: edge_index", edge_index)
         if edges.dim() != 2 or edges.shape[0] != 2:
             raise ValueError(f"Graph.from_edge_index: edge_index must be [2, E], got {list(edges.shape)}")
         nodes = num_nodes if num_nodes is not None else (int(edges.max()) + 1 if edges.numel() else 0)

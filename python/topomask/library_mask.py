@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from . import _ops, _traced
-from ._structure import Structure
+from ._arguments import Arguments, Recipe, bound, filled, same
 from .graph import Graph
 from .mask import DEFAULT_MEMORY_BUDGET, Mask
 from .pattern import Pattern
 
 
-class LibraryMask(Mask):
+class LibraryMask(Arguments, Mask):
     """A mask of the C++ library: a family and its arguments.
 
     Parameters among the arguments are parameters of the module; the tensors of graphs, walks and patterns are its buffers, so that
@@ -29,8 +29,8 @@ class LibraryMask(Mask):
         nn.Module.__init__(self)
         self._family = family
         self._kind = kind
-        self._given: dict[str, Any] = {}
-        self._cache: dict[str, tuple[tuple[Any, ...], Any]] = {}
+        self._given = {}
+        self._cache = {}
         self._latest: _Latest | None = None
         self._route: str | None = None
         self._number = 0
@@ -41,91 +41,11 @@ class LibraryMask(Mask):
             self._given[name] = self._take(name, value)
         self._object  # noqa: B018  (bad arguments are refused here)
 
-    # Arguments in, arguments out.
-
-    def _take(self, name: str, value: Any) -> Any:
-        """Registers an argument; what is left of it is the recipe to assemble it again."""
-        if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Structure, Mask)):
-            return [self._take(f"{name}{place}", item) for place, item in enumerate(value)]
-        if isinstance(value, Mask):
-            self.add_module(name, value)
-            return _Recipe("module", name)
-        if isinstance(value, Structure):
-            tensors = value._tensors()
-            for key, tensor in tensors.items():
-                self._keep(f"{name}_{key}", tensor)
-            self._cache[name] = (self._key(f"{name}_{key}" for key in tensors), value)
-            return _Recipe("structure", name, type(value), _stripped(value, tensors), tuple(tensors))
-        if isinstance(value, Tensor):
-            self._keep(name, value)
-            return _Recipe("tensor", name)
-        return value
-
-    def _keep(self, name: str, tensor: Tensor) -> None:
-        if isinstance(tensor, nn.Parameter):
-            self.register_parameter(name, tensor)
-        elif tensor.requires_grad:
-            setattr(self, name, tensor)
-        elif tensor.dtype == torch.int16:
-            self.register_buffer(name, tensor.view(torch.uint8))  # no communication library of DDP sends int16
-        else:
-            self.register_buffer(name, tensor)
-
-    def _tensor(self, name: str) -> Tensor:
-        tensor: Tensor = getattr(self, name)
-        return tensor.view(torch.int16) if tensor.dtype == torch.uint8 else tensor
-
-    def _key(self, names: Iterator[str]) -> tuple[Any, ...]:
-        """What tells whether tensors are the same as before; the tensors themselves, so that their identity stays theirs."""
-        tensors = [getattr(self, name) for name in names]
-        return tuple((tensor, tensor.data_ptr(), tensor.dtype, tensor.device, tensor.requires_grad) for tensor in tensors)
-
-    def _give(self, recipe: Any) -> Any:
-        """An argument as it is now."""
-        if isinstance(recipe, list):
-            return [self._give(item) for item in recipe]
-        if not isinstance(recipe, _Recipe):
-            return recipe
-        if recipe.kind == "module":
-            return self.get_submodule(recipe.name)
-        if recipe.kind == "tensor":
-            return self._tensor(recipe.name)
-        key = self._key(f"{recipe.name}_{name}" for name in recipe.tensors)
-        kept = self._cache.get(recipe.name)
-        if kept is None or not _same(kept[0], key):
-            tensors = {name: self._tensor(f"{recipe.name}_{name}") for name in recipe.tensors}
-            kept = self._cache[recipe.name] = (key, _filled(recipe.cls, recipe.fields, tensors))
-        return kept[1]
-
     def argument(self, name: str) -> Any:
         """An argument of the family by its name: a graph, walks, a number, …, with the tensors the module has now."""
         return self._give(self._given[name])
 
     # The C++ mask.
-
-    def _tensor_names(self) -> list[str]:
-        def of(recipe: Any) -> Iterator[str]:
-            if isinstance(recipe, list):
-                for item in recipe:
-                    yield from of(item)
-            elif isinstance(recipe, _Recipe) and recipe.kind == "tensor":
-                yield recipe.name
-            elif isinstance(recipe, _Recipe) and recipe.kind == "structure":
-                yield from (f"{recipe.name}_{name}" for name in recipe.tensors)
-
-        return [name for recipe in self._given.values() for name in of(recipe)]
-
-    def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """The tensors of this mask and of masks inside it, with the path to each."""
-        yield from ((name, getattr(self, name)) for name in self._tensor_names())
-        for path, module in self.named_children():
-            if isinstance(module, LibraryMask):
-                yield from ((f"{path}.{name}", tensor) for name, tensor in module._named_tensors())
-            else:
-                yield from ((f"{path}.{name}", tensor) for name, tensor in module.named_parameters())
-
-    def _arguments(self) -> list[Any]:
-        return [_bound(self._give(recipe)) for recipe in self._given.values()]
 
     @property
     def _object(self) -> Any:
@@ -154,7 +74,7 @@ class LibraryMask(Mask):
         inner = tuple(module._object for module in self.children() if isinstance(module, Mask))
         key = (*self._key(iter(self._tensor_names())), *((made, 0, None, None, False) for made in inner))
         kept = self._cache.get("")
-        if kept is None or not _same(kept[0], key):
+        if kept is None or not same(kept[0], key):
             kept = self._cache[""] = (key, self._make())
         return kept[1]
 
@@ -172,13 +92,13 @@ class LibraryMask(Mask):
         def given(recipe: Any) -> Any:
             if isinstance(recipe, list):
                 return [given(item) for item in recipe]
-            if not isinstance(recipe, _Recipe) or recipe.kind == "module":
+            if not isinstance(recipe, Recipe) or recipe.kind == "module":
                 return self._give(recipe)
             if recipe.kind == "tensor":
                 return copies[recipe.name]
-            return _filled(recipe.cls, recipe.fields, {name: copies[f"{recipe.name}_{name}"] for name in recipe.tensors})
+            return filled(recipe.cls, recipe.fields, {name: copies[f"{recipe.name}_{name}"] for name in recipe.tensors})
 
-        made = _ops.static(self._kind, self._family, *(_bound(given(recipe)) for recipe in self._given.values()))
+        made = _ops.static(self._kind, self._family, *(bound(given(recipe)) for recipe in self._given.values()))
         original = {id(copies[name]): own[name] for name in own}
         parameters = [original[id(parameter)] for parameter in _ops.method(made, "parameters")]
         return _ops.method(made, "moved", device, parameters)
@@ -332,7 +252,7 @@ class LibraryMask(Mask):
     def extra_repr(self) -> str:
         shown = [super().extra_repr()]
         for name, value in self._given.items():
-            if isinstance(value, (int, float, str)) and not isinstance(value, _Recipe):
+            if isinstance(value, (int, float, str)) and not isinstance(value, Recipe):
                 shown.append(f"{name}={value}")
         return ", ".join(shown)
 
@@ -358,43 +278,3 @@ class _Latest:
             if holder.get(name) is not tensor or tensor.data_ptr() != place or tensor.requires_grad != learns:
                 return False
         return self.constant and all(module._object is made for module, made in self.inside)
-
-
-class _Recipe:
-    """How an argument is assembled from what the module registered."""
-
-    def __init__(
-        self,
-        kind: str,
-        name: str,
-        cls: type[Any] | None = None,
-        fields: dict[str, Any] | None = None,
-        tensors: tuple[str, ...] = (),
-    ) -> None:
-        self.kind, self.name, self.cls, self.fields, self.tensors = kind, name, cls, fields or {}, tensors
-
-
-def _stripped(value: Structure, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """The fields that are no tensors, or, for values that nest, the value itself with empty tensors."""
-    if hasattr(value, "_replaced"):
-        return {"": value._replaced({name: torch.empty(0) for name in tensors})}
-    return {name: field for name, field in value._fields().items() if name not in tensors}
-
-
-def _filled(cls: Any, fields: dict[str, Any], tensors: dict[str, Tensor]) -> Structure:
-    if "" in fields:
-        filled: Structure = fields[""]._replaced(tensors)
-        return filled
-    made: Structure = cls._unchecked({**fields, **tensors})
-    return made
-
-
-def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    return len(a) == len(b) and all(x[0] is y[0] and x[1:] == y[1:] for x, y in zip(a, b))
-
-
-def _bound(value: Any) -> Any:
-    """An argument as C++ takes it."""
-    if isinstance(value, (Structure, Mask)):
-        return value._object
-    return [_bound(item) for item in value] if isinstance(value, (list, tuple)) else value

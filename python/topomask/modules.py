@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import _arguments, _ops
-from ._arguments import Values
+from . import _ops, _values
+from ._values import Values
 from .functional import MAX_SPARSE_ENTRIES, Plain, PowerSeries, SparseValues
 from .graph import Graph
 from .library_mask import LibraryMask
@@ -22,14 +22,14 @@ def _parameter(value: Values | float, dtype: torch.dtype | None = None, shape: S
     """A copy of the initial value, as a parameter; a number fills the shape. dtype: the value's own where left out."""
     if isinstance(value, (int, float)):
         return nn.Parameter(torch.full(tuple(shape), float(value), dtype=dtype))
-    initial = _arguments.real("initial values", value).detach().clone()
+    initial = _values.real("initial values", value).detach().clone()
     return nn.Parameter(initial if dtype is None else initial.to(dtype))
 
 
 def _coefficients(initial: Values | None, terms: int, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
     """[terms], or [heads, terms]: the initial values given, or exp(−k)."""
     given = torch.exp(-torch.arange(terms, dtype=torch.float64)) if initial is None else initial
-    values = _arguments.tensor("coefficients", given)
+    values = _values.tensor("coefficients", given)
     values = values.detach().clone().to(device=device, dtype=dtype)
     if heads is not None and values.dim() == 1:
         values = values.expand(heads, -1).clone()

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _arguments, _ops
-from ._arguments import Values
+from . import _ops, _values
 from ._structure import Structure, device_and_dtype, register
+from ._values import Values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class Pattern(Structure):
 
         Values follow the order given here. num_nodes: the largest index + 1 where left out. O(E log E).
         """
-        edges = _arguments.tensor("Pattern.from_edge_index: edge_index", edge_index)
+        edges = _values.tensor("Pattern.from_edge_index: edge_index", edge_index)
         if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype not in (torch.int32, torch.int64):
             raise ValueError(
                 f"Pattern.from_edge_index: edge_index must be int64 or int32 [2, E], got {edges.dtype} {list(edges.shape)}"
@@ -85,8 +85,7 @@ class Pattern(Structure):
 
     def edge_index(self) -> Tensor:
         """int64 [2, entries]: rows and columns, in the user's order where there is one."""
-        rows = torch.repeat_interleave(torch.arange(self.rows, device=self.columns.device), self.offsets.diff())
-        edges = torch.stack([rows, self.columns.to(torch.int64)])
+        edges = torch.stack([rows_of_entries(self.offsets), self.columns.to(torch.int64)])
         if self.order is None:
             return edges
         given = torch.empty_like(edges)
@@ -124,3 +123,8 @@ def matmul_transposed(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     """Mᵀ·x, as `matmul`; x [..., rows, C]."""
     product: Tensor = _ops.method(pattern._object, "matmul_transposed", pattern.arranged(values), x)
     return product
+
+
+def rows_of_entries(offsets: Tensor) -> Tensor:
+    """int64 [entries]: the row of each entry, for the offsets [rows + 1] of rows in CSR."""
+    return torch.repeat_interleave(offsets.diff())

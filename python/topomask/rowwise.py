@@ -62,7 +62,8 @@ def rowwise(
     """function(*inputs), where row i of each result [..., N, D] depends on row i of each input [..., N, C] and on parameters alone.
 
     Computed for `chunk` rows at a time: between input and output only as many rows are ever in memory, forward and backward; the
-    backward pass computes them once more. function must be deterministic (no dropout); once differentiable."""
+    backward pass computes them once more. function must be deterministic, so that dropout goes by the numbers of
+    rows (NodeDropout) or not at all; once differentiable."""
     if chunk < 1:
         raise ValueError(f"rowwise: chunk must be positive, got {chunk}")
     if inputs[0].shape[-2] <= chunk:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from . import _arguments, _ops
-from ._arguments import Values
+from . import _ops, _values
+from ._values import Values
 from .forest import DistanceFunction, Forest
 from .graph import Graph
 from .library_mask import LibraryMask
@@ -29,7 +29,7 @@ class ToeplitzMask(LibraryMask):
         causality: str = "none",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        dims = _arguments.sizes("ToeplitzMask: dims", dims)
+        dims = _values.sizes("ToeplitzMask: dims", dims)
         if offsets is None:
             shape = [2 * n - 1 for n in dims] if heads is None else [heads, *(2 * n - 1 for n in dims)]
             offsets = torch.zeros(shape, dtype=dtype) if logarithmic else torch.ones(shape, dtype=dtype)
@@ -52,7 +52,7 @@ class ToeplitzDistanceMask(LibraryMask):
         causality: str = "none",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        dims = _arguments.sizes("ToeplitzDistanceMask: dims", dims)
+        dims = _values.sizes("ToeplitzDistanceMask: dims", dims)
         if f is None:
             terms = 1 + sum(n - 1 for n in dims)
             shape = [terms] if heads is None else [heads, terms]

@@ -24,7 +24,7 @@ def attn_layer(mask: Mask, *, kind: str = "kernel", features: Features = "relu",
     if kind not in KINDS:
         raise ValueError(f"topomask.timm.attn_layer: kind must be one of {', '.join(KINDS)}, got {kind}")
 
-    class TopomaskAttention(Attention):
+    class TopomaskAttention(Attention):  # type: ignore[misc, unused-ignore]  # Any where timm is not installed
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             if self.attn_drop.p:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ._arguments import Values
+from ._values import Values
 from .functional import MAX_SPARSE_ENTRIES, Walked
 from .graph import Graph
 from .library_mask import LibraryMask

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import _arguments, _ops
+from . import _ops, _values
 from ._structure import Structure, device_and_dtype, register
 from .graph import Graph
 from .pattern import Pattern
@@ -162,7 +162,7 @@ register(WalkTable)
 
 
 def _options(options: WalkOptions | None, changes: dict[str, Any]) -> WalkOptions:
-    _arguments.known("walks", changes, [field.name for field in fields(WalkOptions)])
+    _values.known("walks", changes, [field.name for field in fields(WalkOptions)])
     given = options._fields() if options is not None else {}
     return WalkOptions(**{**given, **changes})
 

@@ -1,0 +1,47 @@
+"""Arguments as people write them: lists and NumPy arrays where a tensor is meant, one number where sizes are meant."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Values = Tensor | Sequence[Any]
+"""A tensor, a (nested) sequence of numbers or a NumPy array."""
+
+
+def tensor(what: str, value: Any) -> Tensor:
+    """The tensor that `value` is or spells; `what` names the argument in the error."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{what} must be a tensor, a sequence of numbers or a NumPy array, got {type(value).__name__}") from None
+
+
+def real(what: str, value: Any) -> Tensor:
+    """As `tensor`, in torch's default type where the numbers are whole."""
+    made = tensor(what, value)
+    return made if made.is_floating_point() else made.to(torch.get_default_dtype())
+
+
+def sizes(what: str, dims: Any) -> list[int]:
+    """Sizes given as one number or as a sequence of them."""
+    try:
+        return [operator.index(size) for size in (dims if isinstance(dims, (Sequence, torch.Size)) else [dims])]
+    except TypeError:
+        raise TypeError(f"{what} must be an integer or a sequence of integers, got {dims!r}") from None
+
+
+def known(what: str, given: Iterable[str], names: Sequence[str]) -> None:
+    """Refuses the first option that is none of `names`, with the nearest of them."""
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; they are {', '.join(names)}"
+            raise TypeError(f"{what}: there is no option {name}{hint}")
