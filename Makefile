@@ -25,7 +25,7 @@
 #   TORCH=dir            build against this torch (site-packages/torch); installs none
 #   TORCH_PYTHON=python  build against the torch of this python; installs none
 #   BUILD_DIR=dir        build there instead of in build/$PRESET
-#   JOBS=n               compilers at once
+#   JOBS=n               compilers, or tests, at once
 #   CMAKE_ARGS=...       further arguments for CMake
 #   SEEDS="0 1 2"        seeds of each run of the demo (0)
 #   DATA=dir             folder of Fashion-MNIST, where it is not that of the Debian package
@@ -54,7 +54,7 @@ build: setup
 
 test: setup
 	@scripts/build.sh tests/all
-	@ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$')
+	@ctest --test-dir $(BUILD_DIR) -j $(or $(JOBS),$(shell nproc)) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$')
 
 test-python: setup
 	@scripts/python_tests.sh

@@ -5,7 +5,7 @@
 #   OUT       where episodes, runs and report go (build/demo-robot)
 #   EPISODES  how many to simulate (20)
 #   SIDE      pixels along each side of an image (48)
-#   STEPS     of the optimiser (400: about two minutes on two cores)
+#   STEPS     of the optimiser (300: about two minutes on two cores)
 #   LOCAL     local layers to train one after the other (grf); "none message_passing grf" compares them
 #   SEEDS     seeds of each (0)
 set -euo pipefail
@@ -22,7 +22,7 @@ for seed in ${SEEDS:-0}; do
     run=$out/runs/$local-$seed
     echo "training $local, seed $seed" >&2
     "$tool" train examples/robot_demo.json --out "$run" --name "$local" --train.seed "$seed" \
-      --data.path "$out/episodes" --model.local "$local" --train.steps "${STEPS:-400}" >/dev/null
+      --data.path "$out/episodes" --model.local "$local" --train.steps "${STEPS:-300}" >/dev/null
     runs+=("$run")
   done
 done

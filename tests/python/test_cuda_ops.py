@@ -8,7 +8,7 @@ import unittest
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_ops import Case, differentiable_part, ops, outputs_of, pattern_tensors, product_arguments, tiles_of  # noqa: E402
+from op_cases import Case, differentiable_part, ops, product_arguments, tiles_of  # noqa: E402
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 
@@ -149,7 +149,7 @@ class Cuda(unittest.TestCase):
                 case = Case(rows=70, cols=70, m=m, d=d, dtype=dtype)
                 args = to_cuda((*product_arguments(case, tiles_of(case)), 1e-6))
                 expected = gradients(ops.sparse_attention, args)
-                # [B, N, H, C] in memory, and heads beside one another in wider rows.
+                # [B, N, H, C] in memory, and heads next to each other in wider rows.
                 for apart in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
                               lambda x: torch.cat([x, x], -1).transpose(1, 2).contiguous().transpose(1, 2)[..., : x.shape[-1]]):
                     moved = tuple(apart(a.detach()).requires_grad_() if i < 3 else a for i, a in enumerate(args))
@@ -179,6 +179,22 @@ class Cuda(unittest.TestCase):
         args = to_cuda((*product_arguments(Case(d=257)), 1e-6))
         with self.assertRaisesRegex(RuntimeError, "q and v must have at most 256 columns of this dtype on cuda"):
             ops.sparse_attention(*args)
+
+    def test_fused_attention_holds_no_matrix(self):
+        """Toeplitz over 65 536 tokens, forward and backward with gradients to the offsets: three times inputs and outputs."""
+        side, heads, width = 256, 12, 64
+        line = torch.arange(side, dtype=torch.int32, device="cuda")
+        codes = (line[:, None] * (2 * side - 1) + line).flatten().contiguous()
+        shift = (side - 1) * (2 * side - 1) + side - 1
+        offsets = torch.rand(heads, (2 * side - 1) ** 2, device="cuda").requires_grad_()
+        before = torch.cuda.memory_allocated() - offsets.nbytes - codes.nbytes
+        q, k, v = (torch.rand(1, heads, side * side, width, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3))
+        none = torch.empty(0, device="cuda")
+        torch.cuda.reset_peak_memory_stats()
+        out = ops.fused_attention(q, k, v, offsets, none, codes, 2, shift, 0, 0, 1.0, 1e-6)[0]
+        torch.autograd.grad(out, [q, k, v, offsets], torch.ones_like(out))
+        peak = torch.cuda.max_memory_allocated() - before
+        self.assertLessEqual(peak, 3 * (q.nbytes + k.nbytes + v.nbytes + out.nbytes))
 
     def test_mixed_devices_are_refused(self):
         args = list(to_cuda((*product_arguments(Case(dtype=torch.float32)), 1e-6)))

@@ -10,9 +10,9 @@ namespace topomask::torture {
 
 /// How far results may be off: a part of the scale that goes with each of them.
 struct Tolerance {
-  double rounding;  ///< of the dtype of q, k and v, with some room for sums
+  double rounding;  ///< of the dtype of q, k and v, with a margin for sums
   double inside;    ///< of the accumulation type
-  double mask;      ///< of the entries of the mask, beside rounding
+  double mask;      ///< of the entries of the mask, besides rounding
 
   double total() const { return rounding + mask; }
 };

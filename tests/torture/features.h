@@ -7,7 +7,7 @@
 
 namespace topomask::torture {
 
-/// A feature map of the library beside its formula in plain tensor operations.
+/// A feature map of the library and its formula in plain tensor operations.
 struct DrawnFeatures {
   FeatureMap library = FeatureMap::identity();
   using Map = std::function<at::Tensor(const at::Tensor&)>;

@@ -11,7 +11,7 @@
 
 namespace topomask::torture {
 
-/// A mask of the library beside its definition.
+/// A mask of the library and its definition.
 struct DrawnMask {
   std::string family = {};
   std::string what;                     ///< family, options and graph
@@ -20,12 +20,12 @@ struct DrawnMask {
   std::vector<std::string> names = {};  ///< of the leaves
   /// M from the leaves in double.
   std::function<MaskValue(const std::vector<at::Tensor>&)> reference;
-  double accuracy = 0;  ///< error of an entry beside rounding, as a part of its magnitude: a tolerance that was asked
+  double accuracy = 0;  ///< error of an entry besides rounding, as a part of its magnitude: a tolerance that was asked
   bool follows = true;  ///< a change of a leaf in place changes the mask
-  /// Gradients of parameters are accurate beside the largest one only (FFT).
+  /// Gradients of parameters are accurate relative to the largest one only (FFT).
   bool normwise = false;
-  /// Error of ∂M_ij/∂θ beside that of what a gradient sums, as a part of magnitude_ij/|θ|: a derivative that is zero
-  /// but for cancellation has it.
+  /// Error of ∂M_ij/∂θ in addition to that of the sums in a gradient, as a part of magnitude_ij/|θ|: a derivative that
+  /// is zero but for cancellation has it.
   double slope = 1e-2;
 };
 

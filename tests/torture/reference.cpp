@@ -65,7 +65,7 @@ MaskValue block_toeplitz(const std::vector<int64_t>& dims, const at::Tensor& par
   at::Tensor matrix = flat.index_select(1, index.view({-1})).view({flat.size(0), n, n}) * allowed;
   if (!heads) matrix = matrix.squeeze(0);
   if (n == 0) return {matrix, matrix.detach()};
-  // FFTs are accurate beside the norm of what is transformed.
+  // FFTs are accurate relative to the norm of their input.
   at::Tensor norm = flat.detach().norm(2, -1);
   if (by_distance) norm = norm * std::sqrt(static_cast<double>(size));
   return {matrix, constant_like(matrix, norm)};

@@ -65,6 +65,9 @@ TEST(Train, PartsOfABatchAddUpToTheWhole) {
   RunConfig config = small_run();
   config.model.dropout = 0;  // drawn for each part
   config.train.steps = 3;
+  // With weights that stay, moments are sums of gradients, and differ by the order of their additions alone.
+  config.train.learning_rate = 0;
+  config.train.final_learning_rate = 0;
   train(config, folder / "whole", kQuiet);
   config.train.accumulation = 3;  // of 16 images: 6, 5, 5
   train(config, folder / "parts", kQuiet);
@@ -72,7 +75,7 @@ TEST(Train, PartsOfABatchAddUpToTheWhole) {
   const NamedTensors b = load_checkpoint(folder.path / "parts" / kCheckpointName).optimiser;
   for (const auto& [name, tensor] : a) {
     if (!name.starts_with("first.")) continue;
-    EXPECT_TRUE(testing::close(b.at(name), tensor, 1e-2, 1e-4)) << name;
+    EXPECT_TRUE(testing::close(b.at(name), tensor, 2e-5, 1e-3)) << name;
   }
 }
 

@@ -207,12 +207,21 @@ TEST(FourierFactors, AreUnbiased) {
 
 TEST(FourierFactors, MakeAMaskOfPoints) {
   const at::Tensor points = normal({50, 3}, 8).requires_grad_();
-  const auto [u, v] = random_fourier_factors(points, {.radius = 0.5, .features = 32});
-  EXPECT_EQ(u.sizes(), (std::vector<int64_t>{50, 64}));
-  const at::Tensor lambda = scalar(0.05);
-  const at::Tensor y = low_rank_diffusion_mask(u, v, lambda)->matmul(normal({50, 4}, 9));
-  const auto grads = testing::gradients(y, at::ones_like(y), {points, lambda});
-  EXPECT_TRUE(grads[0].isfinite().all().item<bool>() && grads[0].abs().sum().item<double>() > 0);
+  const at::Tensor lambda = scalar(0.05), x = normal({50, 4}, 9), cotangent = normal({50, 4}, 10);
+  const auto product_and_gradients = [&](bool dense) {
+    const auto [u, v] = random_fourier_factors(points, {.radius = 0.5, .features = 32});
+    EXPECT_EQ(u.sizes(), (std::vector<int64_t>{50, 64}));
+    const at::Tensor y =
+        dense ? at::matmul(low_rank_exponential(u, v, lambda), x) : low_rank_diffusion_mask(u, v, lambda)->matmul(x);
+    std::vector<at::Tensor> all = testing::gradients(y, cotangent, {points, lambda});
+    all.push_back(y);
+    return all;
+  };
+  const auto actual = product_and_gradients(false), expected = product_and_gradients(true);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_GT(expected[i].abs().sum().item<double>(), 0);
+    EXPECT_TRUE(testing::close(actual[i], expected[i], 1e-9, 1e-9)) << i;
+  }
 }
 
 TEST(FourierFactors, SayWhatIsWrong) {

@@ -14,7 +14,7 @@ using testing::normal;
 
 constexpr Generator kEveryGenerator[] = {Generator::adjacency, Generator::laplacian, Generator::normalised_laplacian};
 
-/// T by its definition, dense, differentiable also beside nodes without edges.
+/// T by its definition, dense, differentiable also where there are nodes without edges.
 at::Tensor generator_of_weights(const Graph& graph, Generator generator) {
   const at::Tensor a = graph.matrix().dense(), degrees = a.sum(1), connected = degrees > 0;
   if (generator == Generator::adjacency) return -a;
