@@ -12,7 +12,7 @@ namespace {
 
 using testing::close;
 
-/// A layer's outputs and gradients by `ours` beside torch's own.
+/// Compares a layer's outputs and gradients, computed by `ours`, with torch's own.
 template <class Layer, class Ours>
 void expect_torchs(const Layer& layer, const at::Tensor& values, const Ours& ours) {
   const auto results = [&](const auto& call) {
@@ -46,6 +46,30 @@ TEST(Layers, LinearFollowsAutocast) {
   EXPECT_TRUE(close(y, layer->forward(x), 1e-2));
   y.sum().backward();
   EXPECT_EQ(layer->weight.grad().scalar_type(), at::kFloat);
+}
+
+TEST(Layers, LinearOfAnyFeaturesIsPaddedIn16Bits) {
+  for (const at::Device device : testing::devices()) {
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{10, 16}, {16, 3}, {5, 19}, {1, 1}}) {
+      torch::nn::Linear layer(in, out);
+      layer->to(device);
+      const at::Tensor x = at::rand({2, 7, in}, device).requires_grad_(true), g = at::rand({2, 7, out}, device);
+      const auto results = [&](const char* precision) {
+        at::Tensor y;
+        {
+          const Autocast autocast(device.type(), precision);
+          y = forward(layer, x);
+        }
+        const auto grads = torch::autograd::grad({(y * g).sum()}, {x, layer->weight, layer->bias});
+        return std::vector<at::Tensor>{y.to(at::kFloat), grads[0], grads[1], grads[2]};
+      };
+      const auto padded = results("bfloat16"), wide = results("float32");
+      for (size_t i = 0; i < wide.size(); ++i) {
+        ASSERT_EQ(padded[i].sizes(), wide[i].sizes());
+        EXPECT_TRUE(close(padded[i], wide[i], 3e-2, 3e-2)) << in << " " << out << " " << i;
+      }
+    }
+  }
 }
 
 TEST(Layers, NormIsTorchsWithGradients) {

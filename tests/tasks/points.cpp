@@ -6,10 +6,12 @@
 #include <cmath>
 
 #include "support/compare.h"
+#include "tasks/points/cloud_distance.h"
 #include "tasks/points/scores.h"
 #include "tasks/sliding_box.h"
 #include "topomask/config.h"
 #include "topomask/data/episodes.h"
+#include "topomask/nn/point_model.h"
 #include "topomask/train/train.h"
 #include "train/run_testing.h"
 
@@ -47,6 +49,7 @@ RunConfig point_run(const std::filesystem::path& data, const std::string& local 
   m.render_radii = {0, 0.05};
   m.render_bandwidths = {0.05, 0.05};
   m.render_width = 8;
+  m.guided = 4;
   m.samples = 8;
   config.train.seed = 5;
   config.train.steps = 5;
@@ -169,7 +172,23 @@ TEST(PointTask, TrueParticlesTurnWithTheirObjects) {
   EXPECT_FALSE(known.on_moved[1].item<bool>());
 }
 
-TEST(PointTask, LearnsTheColoursOfTheScene) {
+TEST(PointTask, ShowsTrueFramesBeforeAnyTraining) {
+  const ScratchFolder folder;
+  write_episodes(folder / "data", 5);
+  RunConfig config = point_run(folder / "data");
+  config.point_model.particles = kCameras * kSize * kSize;
+  const auto task = make_task(config);
+  task->make_model(at::kCPU);
+  const Evaluation found = task->evaluate("test");
+  for (size_t s = 0; s < 2; ++s) {
+    EXPECT_GT(curve(found, "encoded_ssim").values[s], 0.95);
+    EXPECT_GT(curve(found, "encoded_psnr").values[s], 25);
+    // Nothing moves in its first prediction: the last frame again.
+    EXPECT_NEAR(curve(found, "ssim").values[s], curve(found, "copy_ssim").values[s], 0.03);
+  }
+}
+
+TEST(PointTask, LearnsMoreThanTheLastFrame) {
   const OneThread one;
   const ScratchFolder folder;
   write_episodes(folder / "data", 5);
@@ -181,16 +200,45 @@ TEST(PointTask, LearnsTheColoursOfTheScene) {
   task->make_model(at::kCPU);
   const double before = task->evaluate("test").loss;
   const TrainResult result = train(config, folder / "run", kQuiet);
-  EXPECT_LT(result.evaluations.at("test").loss, 0.5 * before);
+  // Before training it shows the last frame again, as far as few particles can.
+  EXPECT_LT(result.evaluations.at("test").loss, 0.7 * before);
+}
+
+TEST(PointTask, CloudsAreNearWhereNothingMovedAndPullParticlesWhereItDid) {
+  const ScratchFolder folder;
+  write_episodes(folder / "data", 5);
+  EpisodeDataOptions data;
+  data.path = (folder / "data").string();
+  EpisodeCache episodes(data);
+  const std::vector<Window> windows{{0, 0, 7}, {3, 1, 8}};
+  const SceneBatch batch =
+      make_scenes(episodes, windows, {.steps = 1, .rays = 40, .changed = 0.5, .whole_frames = true}, 1, at::kCPU);
+  // Of 40 pixels of a camera the first 20 differ from the last frame: the box, or where it was.
+  const Tensor last = batch.rgb.select(1, 1).flatten(2, 3).to(at::kFloat) / 255;
+  const Tensor pixels = batch.pixels[0].unsqueeze(-1).expand({2, kCameras, 40, 3});
+  const Tensor differ =
+      (last.gather(2, pixels) - batch.colours[0].view({2, kCameras, 40, 3})).abs().sum(-1).gt(0.05).to(at::kFloat);
+  EXPECT_EQ(differ.slice(2, 0, 20).min().item<double>(), 1);
+  EXPECT_LT(differ.slice(2, 20).mean().item<double>(), 0.5);
+  const auto cloud_of = [&](const Tensor& rgb, const Tensor& depth) {
+    const Tensor features = feature_of_colour(rgb.to(at::kFloat) / 255).flatten(1, 3);
+    return PointCloud{batch.cameras.unproject(depth).flatten(1, 2).clone(), features};
+  };
+  const PointCloud next = cloud_of(batch.next_rgb[0], batch.next_depth[0]);
+  EXPECT_LT(cloud_distance(next, batch, true, 512).item<double>(), 1e-4);
+  PointCloud stays = cloud_of(batch.rgb.select(1, 1), batch.depth.select(1, 1));
+  stays.positions.requires_grad_(true);
+  const Tensor distance = cloud_distance(stays, batch, true, 512);
+  EXPECT_GT(distance.item<double>(), 1e-3);
+  const Tensor pull = torch::autograd::grad({distance}, {stays.positions})[0];
+  const Tensor on_box = batch.depth.select(1, 1).flatten(1).lt(0.95);
+  EXPECT_LT(pull.select(2, 0).masked_select(on_box).sum().item<double>(), 0);  // towards greater x
 }
 
 TEST(PointTask, MicroBatchesSumToTheLoss) {
   const ScratchFolder folder;
   write_episodes(folder / "data", 5);
   RunConfig config = point_run(folder / "data");
-  config.point_model.samples = 1;  // and no jitter to speak of
-  config.point_model.near = 0.95;
-  config.point_model.far = 0.9500001;
   const auto loss_in = [&](int64_t parts) {
     config.train.accumulation = parts;
     const auto task = make_task(config);

@@ -18,6 +18,8 @@ struct PointCloud {
 struct Rays {
   at::Tensor origins;     ///< [B, R, 3]
   at::Tensor directions;  ///< [B, R, 3], unit vectors
+  /// How many origins there are: as many rays of each, one origin after the other. 0: not known.
+  int64_t viewpoints = 0;
 };
 
 /// C pinhole cameras in each of B scenes: x right, y down, z forward; the centre of the pixel in row v and column u is

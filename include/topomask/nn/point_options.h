@@ -22,6 +22,7 @@ struct PointModelOptions {
   double mlp_ratio = 2;
   double feature_offset = 1e-3;
   int64_t octaves = 6;
+  bool action_context = true;
   std::string local = "grf";
   int64_t neighbours = 3;
   int64_t hops = 3;
@@ -36,6 +37,10 @@ struct PointModelOptions {
   std::vector<double> render_radii{0, 0.01, 0.02, 0.05};
   std::vector<double> render_bandwidths{0.01, 0.01, 0.01, 0.05};
   int64_t render_width = 64;
+  int64_t guided = 8;
+  double guided_spread = 0.7;
+  double guided_floor = 0.002;
+  bool colour_features = true;
   int64_t samples = 64;
   double near = 0.1;
   double far = 2;
@@ -61,6 +66,7 @@ void visit(Visitor& v, PointModelOptions& o) {
   v("mlp_ratio", o.mlp_ratio, "hidden features of the perceptron of a block, in widths");
   v("feature_offset", o.feature_offset, "added to relu features, so that no row of attention is zero");
   v("octaves", o.octaves, "frequencies of the encoding of positions, 1, 2, 4, ... half periods a metre");
+  v("action_context", o.action_context, "particles know the nearest point of the arm, and where it goes next");
   v("local", o.local, "local layer: none, unmasked, message_passing, grf, exact, neighbours, diffusion");
   v("neighbours", o.neighbours, "nearest neighbours of a particle in the graph of masks");
   v("hops", o.hops, "hops of the walks of grf, highest power of exact");
@@ -75,7 +81,12 @@ void visit(Visitor& v, PointModelOptions& o) {
   v("render_radii", o.render_radii, "renderer: radii of the annular kernels in metres");
   v("render_bandwidths", o.render_bandwidths, "renderer: their bandwidths in metres");
   v("render_width", o.render_width, "renderer: hidden features");
-  v("samples", o.samples, "renderer: samples of a ray");
+  v("guided", o.guided, "renderer: samples of a ray, at the depths of the particles nearest to it; 0: even ones");
+  v("guided_spread", o.guided_spread,
+    "renderer: width of the guided samples' weights, in distances of the nearest one");
+  v("guided_floor", o.guided_floor, "renderer: that distance is at least so many metres");
+  v("colour_features", o.colour_features, "the first three features are the colours of pixels, and rendered as such");
+  v("samples", o.samples, "renderer: even samples of a ray, between near and far");
   v("near", o.near, "renderer: distance of the first sample in metres");
   v("far", o.far, "renderer: distance of the last one");
   v("density_scale", o.density_scale, "renderer: density, per metre, that an output of 1 stands for");

@@ -57,7 +57,7 @@ at::Tensor Cameras::directions(const at::Tensor& pixels) const {
 Rays Cameras::rays(const at::Tensor& pixels) const {
   const at::Tensor along = directions(pixels);
   return {origins_.unsqueeze(2).expand_as(along).flatten(1, 2),
-          (along / along.square().sum(-1, true).sqrt()).flatten(1, 2)};
+          (along / along.square().sum(-1, true).sqrt()).flatten(1, 2), cameras()};
 }
 
 at::Tensor Cameras::unproject(const at::Tensor& depth) const {

@@ -21,7 +21,17 @@ torch::nn::GroupNorm group_norm(int64_t channels) {
   return torch::nn::GroupNorm(torch::nn::GroupNormOptions(groups, channels));
 }
 
+constexpr double kColourScale = 4, kColourMargin = 0.01;
+
 }  // namespace
+
+at::Tensor feature_of_colour(const at::Tensor& colours) {
+  return colours.clamp(kColourMargin, 1 - kColourMargin).logit() / kColourScale;
+}
+
+at::Tensor colour_of_feature(const at::Tensor& features) {
+  return (features * kColourScale).sigmoid();
+}
 
 PixelEncoder::Level PixelEncoder::level(const std::string& name, int64_t in, int64_t out) {
   return {register_module(name + "_first", convolution(in, out, 3)),
@@ -30,7 +40,7 @@ PixelEncoder::Level PixelEncoder::level(const std::string& name, int64_t in, int
           register_module(name + "_second_norm", group_norm(out))};
 }
 
-PixelEncoder::PixelEncoder(const PointModelOptions& options) {
+PixelEncoder::PixelEncoder(const PointModelOptions& options) : colours_(options.colour_features) {
   int64_t in = kImageChannels;
   for (int64_t l = 0; l < options.encoder_levels; ++l) {
     const int64_t out = options.encoder_width << l;
@@ -42,7 +52,7 @@ PixelEncoder::PixelEncoder(const PointModelOptions& options) {
     up_.push_back(level("up" + std::to_string(l), in + out, out));
     in = out;
   }
-  last_ = register_module("last", convolution(in, options.features, 1));
+  last_ = register_module("last", convolution(in, options.features - (colours_ ? 3 : 0), 1));
 }
 
 at::Tensor PixelEncoder::apply(Level& level, const at::Tensor& x) {
@@ -71,7 +81,8 @@ at::Tensor PixelEncoder::forward(const at::Tensor& rgb, const at::Tensor& depth)
     const at::Tensor larger = x.repeat_interleave(2, 2).repeat_interleave(2, 3);
     x = apply(up_[u], at::cat({larger.to(beside.scalar_type()), beside}, 1));
   }
-  return last_->forward(x).flatten(2).mT().to(type);
+  const at::Tensor learnt = last_->forward(x).flatten(2).mT().to(type);
+  return colours_ ? at::cat({feature_of_colour(colours).flatten(1, 2), learnt}, -1) : learnt;
 }
 
 }  // namespace topomask

@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "nn/layers.h"
+#include "ops/nearest_neighbours/op.h"
 #include "topomask/attention.h"
 #include "topomask/masks.h"
 #include "topomask/nn/point_model.h"
@@ -19,6 +20,13 @@ torch::nn::LayerNorm token_norm(int64_t width) {
 int64_t hidden_of(const PointModelOptions& options) {
   return static_cast<int64_t>(options.mlp_ratio * static_cast<double>(options.width));
 }
+
+// Steps of the optimiser change all weights of the head at once: without the first factor they would throw the
+// particles of a table about by centimetres, where a picture shows millimetres, and without the second one a model
+// learns that what moves fades before it learns where it goes.
+constexpr double kMoveScale = 0.1, kFeatureScale = 0.02;
+constexpr int64_t kContext = 10;     // offset, move, and both weighted
+constexpr double kArmRadius = 0.06;  // metres from points of the arm to its surface, about
 
 /// What comes out of a step is added in the type of the positions, whatever autocast made of it.
 at::Tensor added(const at::Tensor& x, const at::Tensor& change) {
@@ -69,6 +77,10 @@ Interlacer::Interlacer(const PointModelOptions& options)
   for (int64_t b = 0; b < options.blocks; ++b) {
     blocks_.push_back(register_module("block" + std::to_string(b), std::make_shared<InterlacerBlock>(options)));
   }
+  if (options.action_context) {
+    embed_context_ = register_module("embed_context", torch::nn::Linear(kContext, options.width));
+    arm_ = register_parameter("arm", at::zeros({3}));
+  }
   // The first prediction is that nothing moves.
   const at::NoGradGuard no_grad;
   head_->weight.zero_();
@@ -85,6 +97,25 @@ at::Tensor Interlacer::encoded(const at::Tensor& positions) const {
   return at::cat(waves, -1);
 }
 
+/// For each particle, the offset of the nearest point of the arm at its instant, the move of that point to the next
+/// one, and the move weighted by how near it is: what an arm's own particles need, which are rarely among the few
+/// neighbours of a kinematic particle. [B, N + N, 10].
+at::Tensor Interlacer::context(const PointCloud& before, const PointCloud& now, const at::Tensor& actions) const {
+  const auto of = [&](const at::Tensor& positions, int64_t instant) {
+    const at::Tensor here = actions.select(1, instant), move = actions.select(1, instant + 1) - here;
+    const at::Tensor nearest =
+        ops::nearest_neighbours::find_in_clouds(positions.detach(), here.detach().contiguous(), 1, false)
+            .to(at::kLong)
+            .expand({-1, -1, 3});
+    const at::Tensor offset = here.gather(1, nearest) - positions, its_move = move.gather(1, nearest);
+    const at::Tensor weight = (offset.square().sum(-1, true) * (-0.5 / (kArmRadius * kArmRadius))).exp();
+    // Moves of a step are centimetres.
+    constexpr double kPerMove = 10;
+    return at::cat({offset, its_move * kPerMove, its_move * weight * kPerMove, weight}, -1);
+  };
+  return at::cat({of(before.positions, 0), of(now.positions, 1)}, 1);
+}
+
 PointCloud Interlacer::forward(const PointCloud& before, const PointCloud& now, const at::Tensor& actions) {
   constexpr const char* kOp = "Interlacer";
   TORCH_CHECK(now.positions.dim() == 3 && now.positions.size(2) == 3 && before.positions.dim() == 3 &&
@@ -97,9 +128,13 @@ PointCloud Interlacer::forward(const PointCloud& before, const PointCloud& now, 
   LocalStructure structure{.positions = at::cat({before.positions, now.positions, actions.flatten(1, 2)}, 1)};
   const at::Tensor moves =
       at::cat({at::zeros_like(actions.slice(1, 0, 1)), actions.slice(1, 1) - actions.slice(1, 0, 2)}, 1);
-  const at::Tensor own = at::cat({topomask::forward(embed_features_, at::cat({before.features, now.features}, 1)),
-                                  topomask::forward(embed_displacements_, moves.flatten(1, 2))},
-                                 1);
+  at::Tensor particles = topomask::forward(embed_features_, at::cat({before.features, now.features}, 1));
+  at::Tensor around;
+  if (embed_context_) {
+    around = context(before, now, actions);
+    particles = particles + topomask::forward(embed_context_, around);
+  }
+  const at::Tensor own = at::cat({particles, topomask::forward(embed_displacements_, moves.flatten(1, 2))}, 1);
   std::vector<at::Tensor> when;
   for (int64_t t = 0; t < 5; ++t) {
     when.push_back(times_.narrow(0, t, 1).expand({t == 0 ? earlier : t == 1 ? count : points, options_.width}));
@@ -112,7 +147,12 @@ PointCloud Interlacer::forward(const PointCloud& before, const PointCloud& now, 
   for (const auto& block : blocks_) x = block->forward(x, structure);
   const at::Tensor change =
       topomask::forward(head_, topomask::forward(norm_, x.narrow(1, earlier, count))).to(now.positions.scalar_type());
-  return {now.positions + options_.largest_step * change.slice(2, 0, 3).tanh(), now.features + change.slice(2, 3)};
+  at::Tensor step = change.slice(2, 0, 3) * kMoveScale;
+  if (arm_.defined()) {  // the weighted moves, whose size is lost in norms
+    constexpr double kFollow = 4;
+    step = step + around.narrow(1, earlier, count).slice(2, 6, 9) * (arm_ * kFollow);
+  }
+  return {now.positions + options_.largest_step * step.tanh(), now.features + change.slice(2, 3) * kFeatureScale};
 }
 
 }  // namespace topomask

@@ -36,6 +36,10 @@ void PointModelOptions::check(const std::string& origin) const {
   for (const double radius : render_radii) check.not_negative("render_radii", radius);
   for (const double bandwidth : render_bandwidths) check.positive("render_bandwidths", bandwidth);
   check.within("render_width", render_width, 1, kMostPointWidth);
+  check.within("guided", guided, 0, 32);
+  check.positive("guided_spread", guided_spread);
+  check.positive("guided_floor", guided_floor);
+  check.that(!colour_features || features > 3, "features", "above 3, which are colours, got ", features);
   check.within("samples", samples, 1, 65536);
   check.positive("near", near);
   check.that(std::isfinite(far) && far > near, "far", "> near = ", near, ", got ", far);

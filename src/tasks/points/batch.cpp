@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cmath>
+
 #include "core/philox.h"
 
 namespace topomask {
@@ -16,16 +18,33 @@ int64_t unpacked_bytes(const Episode& episode) {
   return bytes;
 }
 
-/// int64 [steps, cameras, rays] below `range`, from counters.
-at::Tensor random_pixels(uint64_t seed, uint64_t draw, at::IntArrayRef shape, int64_t range) {
+/// Pixels whose colours differ by more than noise from the last seen frame: bool [S, C, H·W].
+at::Tensor changed_pixels(const Episode& episode, int64_t last, int64_t steps) {
+  constexpr int kNoise = 24;  // of three channels together
+  const at::Tensor seen = episode.rgb[last].to(at::kShort),
+                   next = episode.rgb.narrow(0, last + 1, steps).to(at::kShort);
+  return (next - seen).abs().sum(-1).gt(kNoise).flatten(2);
+}
+
+/// int64 [steps, cameras, rays] below `range`, from counters: the first `among` of each camera and step are among those
+/// that `changed` marks, where it marks any.
+at::Tensor random_pixels(uint64_t seed, uint64_t draw, at::IntArrayRef shape, int64_t range, const at::Tensor& changed,
+                         int64_t among) {
   constexpr uint32_t kRays = 0x4A75;  // apart from what else is drawn from a seed
   at::Tensor pixels = at::empty(shape, at::kLong);
   auto* pixel = pixels.mutable_data_ptr<int64_t>();
-  for (int64_t i = 0; i < pixels.numel(); ++i) {
-    const PhiloxWords words =
-        philox({static_cast<uint32_t>(i), static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32), kRays},
-               philox_key(seed));
-    pixel[i] = random_below(words.a, static_cast<uint32_t>(range));
+  const int64_t rays = shape[2];
+  for (int64_t image = 0; image < shape[0] * shape[1]; ++image) {
+    const at::Tensor marked = among > 0 ? changed.flatten(0, 1)[image].nonzero().flatten() : at::empty({0}, at::kLong);
+    for (int64_t r = 0; r < rays; ++r) {
+      const int64_t i = image * rays + r;
+      const PhiloxWords words =
+          philox({static_cast<uint32_t>(i), static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32), kRays},
+                 philox_key(seed));
+      const bool from_marked = r < among && marked.numel() > 0;
+      const int64_t place = random_below(words.a, static_cast<uint32_t>(from_marked ? marked.numel() : range));
+      pixel[i] = from_marked ? marked.const_data_ptr<int64_t>()[place] : place;
+    }
   }
   return pixels;
 }
@@ -57,9 +76,11 @@ std::shared_ptr<const Episode> EpisodeCache::episode(int64_t index) {
   return loaded;
 }
 
-SceneBatch make_scenes(EpisodeCache& episodes, std::span<const Window> windows, int64_t steps, int64_t rays,
+SceneBatch make_scenes(EpisodeCache& episodes, std::span<const Window> windows, const SceneTargets& targets,
                        uint64_t seed, at::Device device) {
-  std::vector<at::Tensor> intrinsics, poses, rgb, depth, keys, actions, pixels, colours;
+  const int64_t steps = targets.steps, rays = targets.rays;
+  const auto among = static_cast<int64_t>(std::lround(targets.changed * static_cast<double>(rays)));
+  std::vector<at::Tensor> intrinsics, poses, rgb, depth, keys, actions, pixels, colours, next_rgb, next_depth;
   int64_t height = 0, width = 0;
   for (const Window& window : windows) {
     const auto episode = episodes.episode(window.episode);
@@ -75,8 +96,13 @@ SceneBatch make_scenes(EpisodeCache& episodes, std::span<const Window> windows, 
       keys.push_back(subsample_keys(seed, 2 * window.draw + frame, cameras * count));
     }
     actions.push_back(episode->action_points.narrow(0, window.first, steps + 2));
-    pixels.push_back(rays > 0 ? random_pixels(seed, window.draw, {steps, cameras, rays}, count)
+    const at::Tensor changed = among > 0 ? changed_pixels(*episode, window.first + 1, steps) : at::Tensor();
+    pixels.push_back(rays > 0 ? random_pixels(seed, window.draw, {steps, cameras, rays}, count, changed, among)
                               : at::arange(count, at::kLong).expand({steps, cameras, count}));
+    if (targets.whole_frames) {
+      next_rgb.push_back(episode->rgb.narrow(0, window.first + 2, steps));
+      next_depth.push_back(episode->depth.narrow(0, window.first + 2, steps));
+    }
     const at::Tensor next = episode->rgb.narrow(0, window.first + 2, steps).flatten(2, 3);  // [S, C, H·W, 3]
     const at::Tensor& chosen = pixels.back();
     colours.push_back(next.gather(2, chosen.unsqueeze(-1).expand({steps, cameras, chosen.size(2), 3})).flatten(1, 2));
@@ -90,7 +116,9 @@ SceneBatch make_scenes(EpisodeCache& episodes, std::span<const Window> windows, 
       .keys = there(at::stack(keys).view({scenes, 2, -1})),
       .actions = there(at::stack(actions)),
       .pixels = there(at::stack(pixels, 1)),
-      .colours = there(at::stack(colours, 1)).to(at::kFloat) / 255};
+      .colours = there(at::stack(colours, 1)).to(at::kFloat) / 255,
+      .next_rgb = targets.whole_frames ? there(at::stack(next_rgb, 1)) : at::Tensor(),
+      .next_depth = targets.whole_frames ? there(at::stack(next_depth, 1)) : at::Tensor()};
 }
 
 }  // namespace topomask

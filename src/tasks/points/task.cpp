@@ -9,6 +9,7 @@
 #include "core/checks.h"
 #include "data/random_order.h"
 #include "tasks/autocast.h"
+#include "tasks/points/cloud_distance.h"
 #include "tasks/points/scores.h"
 #include "topomask/tasks/image_scores.h"
 
@@ -106,13 +107,16 @@ void PointTask::load_batch(int64_t step) {
     chosen.back().draw = static_cast<uint64_t>(step * items_per_step() + i);
   }
   micro_batches_.clear();
+  const EpisodeDataOptions& data = config_.episode_data;
+  const SceneTargets targets{
+      .steps = data.rollout, .rays = data.rays, .changed = data.changed_rays, .whole_frames = data.cloud_weight > 0};
   const int64_t parts = config_.train.accumulation;
   for (int64_t p = 0; p < parts; ++p) {
     const int64_t from = scenes_ * p / parts, to = scenes_ * (p + 1) / parts;
     if (from == to) continue;
     micro_batches_.push_back(
         make_scenes(episodes(), std::span(chosen).subspan(static_cast<size_t>(from), static_cast<size_t>(to - from)),
-                    config_.episode_data.rollout, config_.episode_data.rays, config_.train.seed, device()));
+                    targets, config_.train.seed, device()));
   }
 }
 
@@ -135,23 +139,44 @@ at::Tensor PointTask::loss(int64_t part) {
   const SceneBatch& batch = micro_batches_[static_cast<size_t>(part)];
   const Rollout rolled = roll(batch);
   std::vector<at::Tensor> positions, features, origins, directions;
-  for (int64_t s = 0; s < batch.steps(); ++s) {
-    const PointCloud& cloud = rolled.clouds[static_cast<size_t>(s)];
-    const Rays rays = batch.cameras.rays(batch.pixels[s]);
+  const auto show = [&](const PointCloud& cloud, const at::Tensor& pixels) {
+    const Rays rays = batch.cameras.rays(pixels);
     positions.push_back(cloud.positions);
     features.push_back(cloud.features);
     origins.push_back(rays.origins);
     directions.push_back(rays.directions);
+  };
+  for (int64_t s = 0; s < batch.steps(); ++s) show(rolled.clouds[static_cast<size_t>(s)], batch.pixels[s]);
+  const PointCloud predicted{at::cat(positions), at::cat(features)};
+  // The last seen frame too: what the encoder finds must stay something that the renderer shows.
+  show(rolled.now.cloud, batch.pixels[0]);
+  const at::Tensor seen = batch.rgb.select(1, 1).flatten(2, 3);  // [B, C, H·W, 3]
+  const at::Tensor its_colours =
+      seen.gather(2, batch.pixels[0].unsqueeze(-1).expand({-1, -1, -1, 3})).flatten(1, 2).to(at::kFloat) / 255;
+  const PointCloud shown{at::cat(positions), at::cat(features)};
+  const Rays rays{at::cat(origins), at::cat(directions), batch.cameras.cameras()};
+  at::Tensor jitter;
+  if (config_.point_model.guided == 0) {
+    jitter =
+        at::rand({rays.origins.size(0), rays.origins.size(1), config_.point_model.samples}, rays.origins.options());
   }
-  const Rays rays{at::cat(origins), at::cat(directions)};
-  const at::Tensor jitter =
-      at::rand({rays.origins.size(0), rays.origins.size(1), config_.point_model.samples}, rays.origins.options());
   at::Tensor colours;
   {
     const Autocast autocast(device().type(), config_.train.precision);
-    colours = point_model().renderer().forward({at::cat(positions), at::cat(features)}, rays, jitter);
+    colours = point_model().renderer().forward(shown, rays, jitter);
   }
-  const at::Tensor error = (colours - batch.colours.flatten(0, 1)).square().mean();
+  at::Tensor error = (colours - at::cat({batch.colours.flatten(0, 1), its_colours})).square().mean();
+  const EpisodeDataOptions& data = config_.episode_data;
+  if (data.cloud_weight > 0) {
+    // Against moves that nothing asks for: most of a scene stands still, to the millimetre.
+    constexpr double kStillness = 0.2;
+    positions.insert(positions.begin(), rolled.now.cloud.positions);
+    positions.resize(static_cast<size_t>(batch.steps()));
+    const at::Tensor moved = mean_length(predicted.positions - at::cat(positions));
+    error = error + data.cloud_weight *
+                        (kStillness * moved +
+                         cloud_distance(predicted, batch, config_.point_model.colour_features, data.cloud_points));
+  }
   return error * (static_cast<double>(batch.scenes()) / static_cast<double>(scenes_));
 }
 
@@ -244,7 +269,8 @@ Evaluation PointTask::evaluate(const std::string& split) {
     std::vector<Window> windows;
     for (const int64_t episode : chosen) windows.push_back(evaluation_window(episode));
     // One ray: the pictures ask for their own.
-    const SceneBatch batch = make_scenes(episodes(), windows, steps, 1, config_.train.seed, device());
+    const SceneBatch batch =
+        make_scenes(episodes(), windows, {.steps = steps, .rays = 1}, config_.train.seed, device());
     add_scores(scores, batch, chosen, squares);
   }
   model().train(was_training);

@@ -30,7 +30,8 @@ RolloutView view_rollout(Task& of, const std::string& split, int64_t place, int6
   const auto episode = task->episodes().episode(chosen);
   const int64_t steps = std::min(most_steps, episode->frames() - 2);
   const std::array windows{PointTask::evaluation_window(chosen)};
-  const SceneBatch batch = make_scenes(task->episodes(), windows, steps, 1, task->config().train.seed, task->device());
+  const SceneBatch batch =
+      make_scenes(task->episodes(), windows, {.steps = steps, .rays = 1}, task->config().train.seed, task->device());
   const PointTask::Rollout rolled = task->roll(batch);
   std::vector<at::Tensor> prediction, encoded;
   RolloutView view{.kind = episode->kind, .truth = episode->rgb.narrow(0, 2, steps)};

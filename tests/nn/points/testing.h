@@ -40,6 +40,7 @@ inline PointModelOptions small_options(const std::string& local = "grf") {
   options.anchor_stride = 3;
   options.render_neighbours = 5;
   options.render_width = 8;
+  options.guided = 4;
   options.samples = 6;
   return options;
 }
