@@ -202,7 +202,11 @@ int predict_clips(const PredictCommand& arguments, bool json) {
     const ClipView view = view_clip(*loaded.task, arguments.split, place);
     add_classes(result, arguments.top, names, place, view.probabilities, view.label);
     std::vector<at::Tensor> frames;
-    for (const at::Tensor& frame : view.clip.unbind(0)) frames.push_back(as_colour(frame));
+    const int64_t channels = view.clip.size(1), layers = channels % 3 == 0 ? channels / 3 : channels;
+    for (const at::Tensor& frame : view.clip.unbind(0)) {
+      // Voxels have a channel for each layer of depth: the brightest is seen.
+      frames.push_back(as_colour(frame.unflatten(0, {channels / layers, layers}).amax(1)));
+    }
     strips.push_back(at::cat(frames, 2));
   }
   if (!arguments.picture.empty()) {

@@ -20,7 +20,10 @@ enum class DrawFor : uint32_t {
   ngrams,
   robot,
   motion,
-  fanout
+  fanout,
+  regions,
+  points,
+  rotation
 };
 
 /// A permutation of 0 … n−1, n < 2³², drawn from (seed, stream, purpose).

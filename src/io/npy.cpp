@@ -68,10 +68,11 @@ void NpyReader::parse_header(const std::string& text) {
   header_.kind = type[2];
   header_.item_bytes = type[3] - '0';
   const bool known = (header_.integer() && (type[3] == '1' || type[3] == '2' || type[3] == '4' || type[3] == '8')) ||
-                     (header_.kind == 'f' && (type[3] == '4' || type[3] == '8'));
+                     (header_.kind == 'f' && (type[3] == '2' || type[3] == '4' || type[3] == '8'));
   if (!known || (order != '<' && order != '|' && order != '=')) {
-    refuse("dtype must be a little-endian integer, float32 or float64, got ", type.substr(0, 5));
+    refuse("dtype must be a little-endian integer, float16, float32 or float64, got ", type.substr(0, 5));
   }
+  header_.fortran_order = value_of(text, "'fortran_order'").starts_with("True");
   std::string_view shape = value_of(text, "'shape'");
   if (shape.empty() || shape[0] != '(') refuse("the .npy header has no 'shape'");
   shape.remove_prefix(1);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/util/Half.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -11,11 +13,12 @@
 namespace TOPOMASK_INTERNAL_API topomask {
 namespace io {
 
-/// The header of a .npy member: type such as 'i4' or 'f8' (little-endian), and shape.
+/// The header of a .npy member: type such as 'i4' or 'f8' (little-endian), shape, and order of the values.
 struct NpyHeader {
   char kind = 0;  ///< i, u or f
   int64_t item_bytes = 0;
   std::vector<int64_t> shape;
+  bool fortran_order = false;  ///< the first index varies fastest
 
   bool integer() const { return kind == 'i' || kind == 'u'; }
   std::string describe() const;  ///< "i4[5278]"
@@ -29,7 +32,8 @@ class NpyReader {
 
   const NpyHeader& header() const { return header_; }
   int64_t size() const { return size_; }
-  /// visit(index, value) with value int64_t (integer arrays) or double (float arrays), through a fixed chunk.
+  /// visit(index, value) with value int64_t (integer arrays), or float or double (arrays of floats, float16 as float),
+  /// through a fixed chunk.
   template <typename Visit>
   void for_each_integer(Visit&& visit);
   template <typename Visit>
@@ -88,6 +92,9 @@ void NpyReader::for_each_integer(Visit&& visit) {
 
 template <typename Visit>
 void NpyReader::for_each_float(Visit&& visit) {
+  if (header_.item_bytes == 2) {
+    return for_each_item<c10::Half>([&](int64_t index, c10::Half value) { visit(index, static_cast<float>(value)); });
+  }
   if (header_.item_bytes == 4) return for_each_item<float>(visit);
   for_each_item<double>(visit);
 }

@@ -8,4 +8,9 @@ FUZZ_TARGET(graph_arrays) {
   const GraphDataOptions options{.path = path, .train_per_class = 1, .validation_per_class = 0};
   fuzz::run(path, [&] { fuzz::check_set(open_citation(options).set); });
   fuzz::run(path, [&] { fuzz::check_set(open_wordnet(options).set); });
+  GraphDataOptions clouds = options;
+  clouds.window = 3;
+  clouds.stride = 2;
+  clouds.neighbours = 2;
+  fuzz::run(path, [&] { fuzz::check_set(open_radar_clouds(clouds).set); });
 }

@@ -6,7 +6,7 @@
 
 namespace topomask::fuzz {
 
-/// The lines of a text in memory. Errors about it start with "fuzz: NAME".
+/// The lines of a string in memory. Errors about it start with "fuzz: NAME".
 inline std::unique_ptr<io::LineReader> lines_in(const std::string& name, std::string text) {
   return std::make_unique<io::LineReader>(io::Origin{"fuzz", name},
                                           [text = std::move(text), at = size_t{0}](char* out, size_t bytes) mutable {

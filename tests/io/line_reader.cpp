@@ -6,7 +6,7 @@ using namespace topomask;
 
 namespace {
 
-/// Lines of a text in memory, a few bytes of it at a time where the buffer allows no more.
+/// Lines of a string in memory, a few bytes of it at a time where the buffer allows no more.
 io::LineReader lines_of(const std::string& text) {
   return {io::Origin{"test", "text"}, [text, at = size_t{0}](char* out, size_t bytes) mutable {
             const size_t count = std::min(bytes, text.size() - at);

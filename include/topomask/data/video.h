@@ -62,10 +62,15 @@ using VideoPtr = std::shared_ptr<const VideoDataset>;
 ///   synthetic    | nothing: images of 16 x 16 pixels are generated   | likewise; image_size at least 24
 ///   frame_folder | train/CLASS/CLIP/*, val/CLASS/CLIP/* (or test/…), | [T, 3, S, S], decoded at use
 ///                | .jpg .png                                         |
-///   episodes     | shards of robot data; the last fifth of them is   | a clip for each camera, by kind
-///                | the test half                                     |
+///   video_folder | train/CLASS/*, val/CLASS/* (or test/…), .avi      | [T, 3, S, S], decoded at use
+///                | (JPEG or uncompressed frames) .y4m                |
+///   episodes     | shards of robot data; the last fifth of them is   | a clip for each camera, by the kind of episode
+///                | the test half                                     | ("task") or the object that moves most ("object")
+///   radhar       | (the path is the npz file)                        | [T, 15, S, S]: points in voxels, see docs/data.md
 ///
-/// Split::train are the clips of the training half less the validation clips, `limit` of them where it is not 0.
+/// Split::train are the clips of the training half less the validation clips, `limit` of them where it is not 0. The
+/// windows of radhar overlap: `validation` counts its recordings, the same fraction of each activity, and no recording
+/// has windows in two splits.
 // clang-format on
 VideoPtr open_videos(const VideoOptions& options, Split split);
 

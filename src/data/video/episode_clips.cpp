@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <set>
 
@@ -33,20 +34,48 @@ class EpisodeClips final : public VideoDataset {
   std::vector<View> views_;
 };
 
+/// The object whose position changes most between the first and the last frame, "box" for "box 2": which of several
+/// boxes has which number cannot be seen.
+std::string most_moved_object(const Episode& episode) {
+  const at::Tensor places = episode.bodies.narrow(2, 0, 3);
+  const at::Tensor distance = (places[-1] - places[0]).norm(2, -1);
+  std::string name = episode.names[static_cast<size_t>(distance.argmax().item<int64_t>())];
+  if (const size_t end = name.find_last_not_of("0123456789"); end != std::string::npos && name[end] == ' ') {
+    name.resize(end);
+  }
+  return name;
+}
+
+/// What is to be told of each episode, as a text.
+std::vector<std::string> answers(const EpisodeSet& set, const VideoOptions& options) {
+  std::vector<std::string> result(static_cast<size_t>(set.size()));
+  for (int64_t i = 0; i < set.size(); ++i) {
+    TORCH_CHECK(options.label != "object" || !set.summary(i).names.empty(), "open_videos: ", set.summary(i).file,
+                ": label must be task where an episode has no object, got object, and episode ", set.summary(i).place,
+                " has none");
+    result[static_cast<size_t>(i)] = set.summary(i).kind;
+  }
+  if (options.label != "object") return result;
+  at::parallel_for(0, set.size(), 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) result[static_cast<size_t>(i)] = most_moved_object(set.load(i));
+  });
+  return result;
+}
+
 }  // namespace
 
 VideoPtr open_episode_clips(const VideoOptions& options, bool test) {
   EpisodeSet set(options.path);
-  std::set<std::string> kinds;
-  for (int64_t i = 0; i < set.size(); ++i) kinds.insert(set.summary(i).kind);
+  const std::vector<std::string> told = answers(set, options);
+  const std::set<std::string> classes(told.begin(), told.end());
   VideoInfo info{.name = "episodes " + options.path,
-                 .classes = {kinds.begin(), kinds.end()},
+                 .classes = {classes.begin(), classes.end()},
                  .clip_shape = {options.frames, 3, options.image_size, options.image_size}};
   // Kinds take turns in a set, so that both parts have as many of each. Both views of an episode are in the same part.
   const int64_t cut = set.size() - set.size() / 5;
   std::vector<View> views;
   for (int64_t i = test ? cut : 0; i < (test ? set.size() : cut); ++i) {
-    const auto place = std::distance(kinds.begin(), kinds.find(set.summary(i).kind));
+    const auto place = std::distance(classes.begin(), classes.find(told[static_cast<size_t>(i)]));
     for (int64_t camera = 0; camera < set.summary(i).cameras; ++camera) views.push_back({i, camera, place});
   }
   TORCH_CHECK(!views.empty(), "open_videos: ", options.path, ": there must be at least 5 episodes, got ", set.size());

@@ -1,59 +1,13 @@
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <filesystem>
-
-#include "data/video/readers.h"
+#include "data/video/class_folders.h"
 #include "topomask/data/image.h"
 
 namespace topomask {
 namespace {
 
-namespace fs = std::filesystem;
-
-bool is_frame(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
-
-bool is_folder(const fs::path& path) {
-  return fs::is_directory(path);
-}
-
-/// Names inside a folder, in an order that does not depend on the file system; digits without leading zeros sort as the
-/// numbers they are, as frames are often named.
-std::vector<fs::path> entries_of(const fs::path& folder, bool (*wanted)(const fs::path&)) {
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (wanted(entry.path())) entries.push_back(entry.path());
-  }
-  std::sort(entries.begin(), entries.end(), [](const fs::path& a, const fs::path& b) {
-    const std::string x = a.filename().string(), y = b.filename().string();
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    size_t i = 0, j = 0;
-    while (i < x.size() && j < y.size()) {
-      if (is_digit(x[i]) && is_digit(y[j])) {
-        while (i < x.size() && x[i] == '0') ++i;
-        while (j < y.size() && y[j] == '0') ++j;
-        size_t m = i, n = j;
-        while (m < x.size() && is_digit(x[m])) ++m;
-        while (n < y.size() && is_digit(y[n])) ++n;
-        if (m - i != n - j) return m - i < n - j;
-        if (const int order = x.compare(i, m - i, y, j, n - j); order != 0) return order < 0;
-        i = m;
-        j = n;
-        continue;
-      }
-      if (x[i] != y[j]) return x[i] < y[j];
-      ++i;
-      ++j;
-    }
-    if (x.size() - i != y.size() - j) return x.size() - i < y.size() - j;
-    return x < y;  // they differ in leading zeros alone
-  });
-  return entries;
+bool is_frame(const std::filesystem::path& path) {
+  return has_extension(path, {".jpg", ".jpeg", ".png"});
 }
 
 struct Recording {
@@ -80,38 +34,25 @@ class FrameFolder final : public VideoDataset {
   std::vector<Recording> recordings_;
 };
 
-fs::path test_half(const fs::path& root) {
-  for (const char* name : {"val", "test", "validation"}) {
-    if (fs::is_directory(root / name)) return root / name;
-  }
-  return root / "val";
-}
-
 }  // namespace
 
 VideoPtr open_frame_folder(const VideoOptions& options, bool test) {
-  const fs::path root = options.path, train = root / "train", half = test ? test_half(root) : train;
-  for (const fs::path& folder : {train, half}) {
-    TORCH_CHECK(fs::is_directory(folder), "open_videos: ", folder.string(),
-                " is not a folder; frame_folder wants train/CLASS/CLIP/*.jpg and val/CLASS/CLIP/*.jpg (or .png)");
-  }
-  VideoInfo info{.name = "frame_folder " + root.lexically_normal().string(),
-                 .clip_shape = {options.frames, 3, options.image_size, options.image_size}};
-  for (const fs::path& folder : entries_of(train, is_folder)) info.classes.push_back(folder.filename().string());
+  const ClassFolders folders(
+      options, test, [](const std::filesystem::path& path) { return std::filesystem::is_directory(path); },
+      "train/CLASS/CLIP/*.jpg and val/CLASS/CLIP/*.jpg (or .png)");
   std::vector<Recording> recordings;
-  for (const fs::path& folder : entries_of(half, is_folder)) {
-    const auto place = std::find(info.classes.begin(), info.classes.end(), folder.filename().string());
-    TORCH_CHECK(place != info.classes.end(), "open_videos: ", folder.string(), ": there is no such class in ",
-                train.string());
-    for (const fs::path& clip : entries_of(folder, is_folder)) {
-      Recording recording{.label = place - info.classes.begin()};
-      for (const fs::path& frame : entries_of(clip, is_frame)) recording.frames.push_back(frame.string());
-      TORCH_CHECK(!recording.frames.empty(), "open_videos: ", clip.string(), ": no .jpg, .jpeg or .png file in it");
-      recordings.push_back(std::move(recording));
-    }
+  for (const auto& [clip, label] : folders.members) {
+    Recording recording{.label = label};
+    for (const auto& frame : entries_of(clip, is_frame)) recording.frames.push_back(frame.string());
+    TORCH_CHECK(!recording.frames.empty(), "open_videos: ", clip.string(), ": no .jpg, .jpeg or .png file in it");
+    recordings.push_back(std::move(recording));
   }
-  TORCH_CHECK(!recordings.empty(), "open_videos: ", half.string(), ": no folder of frames in its class folders");
-  info.size = std::ssize(recordings);
+  TORCH_CHECK(!recordings.empty(), "open_videos: ", folders.half.string(),
+              ": no folder of frames in its class folders");
+  VideoInfo info{.name = "frame_folder " + std::filesystem::path(options.path).lexically_normal().string(),
+                 .size = std::ssize(recordings),
+                 .classes = folders.classes,
+                 .clip_shape = {options.frames, 3, options.image_size, options.image_size}};
   return std::make_shared<FrameFolder>(std::move(info), std::move(recordings));
 }
 

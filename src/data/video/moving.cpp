@@ -16,7 +16,7 @@ enum class Naming { by_class, by_motion, by_both };
 
 Naming naming_of(const std::string& label) {
   if (label == "class") return Naming::by_class;
-  if (label == "motion") return Naming::by_motion;
+  if (label.empty() || label == "motion") return Naming::by_motion;
   TORCH_CHECK(label == "both", "moving_clips: label must be class, motion or both, got '", label, "'");
   return Naming::by_both;
 }

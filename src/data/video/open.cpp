@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/checks.h"
 #include "data/random_order.h"
 #include "data/video/readers.h"
 #include "topomask/data/image.h"
@@ -32,6 +33,33 @@ class VideoSubset final : public VideoDataset {
   std::vector<int64_t> places_;
 };
 
+/// Clips decoded once.
+class ClipsInMemory final : public VideoDataset {
+ public:
+  explicit ClipsInMemory(const VideoDataset& decoded) : VideoDataset(decoded.info()) {
+    const auto& [t, c, h, w] = clip_shape();
+    constexpr int64_t kMost = int64_t{1} << 38;
+    bytes_ = checked_product("open_videos", "the bytes of a clip", {t, c, h, w}, kMost);
+    checked_product("open_videos", "the bytes of clips in memory", {bytes_, size()}, kMost);
+    clips_ = at::empty({size(), bytes_}, at::kByte);
+    labels_.resize(static_cast<size_t>(size()));
+    uint8_t* const out = clips_.mutable_data_ptr<uint8_t>();
+    at::parallel_for(0, size(), 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) labels_[static_cast<size_t>(i)] = decoded.read(i, out + i * bytes_);
+    });
+  }
+
+  int64_t read(int64_t index, uint8_t* clip) const override {
+    std::memcpy(clip, clips_.const_data_ptr<uint8_t>() + index * bytes_, static_cast<size_t>(bytes_));
+    return labels_[static_cast<size_t>(index)];
+  }
+
+ private:
+  at::Tensor clips_;
+  std::vector<int64_t> labels_;
+  int64_t bytes_ = 0;
+};
+
 /// Validation clips are the first of a random order of the training half, and a limit takes the next; both keep the
 /// order of the data.
 VideoPtr take_split(VideoPtr half, const VideoOptions& options, Split split) {
@@ -48,6 +76,17 @@ VideoPtr take_split(VideoPtr half, const VideoOptions& options, Split split) {
   std::vector<int64_t> places(first, first + (held ? options.validation : taken));
   std::sort(places.begin(), places.end());
   return std::make_shared<VideoSubset>(std::move(half), std::move(places));
+}
+
+/// The reader takes validation out itself; a limit is left.
+VideoPtr open_radar_split(const VideoOptions& options, Split split) {
+  TORCH_CHECK(split != Split::validation || options.validation > 0,
+              "open_videos: validation must be > 0 for a validation split, got 0");
+  VideoPtr part = open_radar_clips(options, split);
+  if (split != Split::train || options.limit == 0) return part;
+  VideoOptions limited = options;
+  limited.validation = 0;
+  return take_split(std::move(part), limited, split);
 }
 
 /// The images of an IDX data set, or generated ones, in motion.
@@ -94,9 +133,14 @@ void write_frame(const at::Tensor& frame, int64_t size, uint8_t* out) {
 VideoPtr open_videos(const VideoOptions& options, Split split) {
   options.check();
   const bool test = split == Split::test;
-  if (options.kind == "frame_folder") return take_split(open_frame_folder(options, test), options, split);
-  if (options.kind == "episodes") return take_split(open_episode_clips(options, test), options, split);
-  return open_moving(options, split);
+  const auto opened = [&]() -> VideoPtr {
+    if (options.kind == "frame_folder") return take_split(open_frame_folder(options, test), options, split);
+    if (options.kind == "video_folder") return take_split(open_video_folder(options, test), options, split);
+    if (options.kind == "episodes") return take_split(open_episode_clips(options, test), options, split);
+    if (options.kind == "radhar") return open_radar_split(options, split);
+    return open_moving(options, split);
+  }();
+  return options.in_memory ? std::make_shared<ClipsInMemory>(*opened) : opened;
 }
 
 }  // namespace topomask

@@ -10,7 +10,10 @@ namespace topomask {
 // The kinds of open_videos that have files of their own; `test` chooses the test half. Errors name the file.
 
 VideoPtr open_frame_folder(const VideoOptions& options, bool test);
+VideoPtr open_video_folder(const VideoOptions& options, bool test);
 VideoPtr open_episode_clips(const VideoOptions& options, bool test);
+/// Windows of recordings that overlap: the reader holds whole recordings out for validation itself.
+VideoPtr open_radar_clips(const VideoOptions& options, Split split);
 
 /// Which of `available` frames a clip of `wanted` shows: the middles of equal parts, in order; a short recording
 /// repeats frames.

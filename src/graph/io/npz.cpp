@@ -65,7 +65,7 @@ at::ScalarType read_weights(io::InputFile& file, const Members& members, io::Edg
   if (member == members.end()) return at::kFloat;
   NpyReader array(file, member->second, "weight");
   check_vector(array);
-  if (array.header().integer()) array.refuse("must be float32 or float64, got ", array.header().describe());
+  if (array.header().integer()) array.refuse("must be float16, float32 or float64, got ", array.header().describe());
   if (array.size() != edges.size())
     array.refuse("must have one weight per edge, ", edges.size(), ", got ", array.size());
   edges.weights.resize(edges.source.size());
@@ -73,7 +73,7 @@ at::ScalarType read_weights(io::InputFile& file, const Members& members, io::Edg
     if (!std::isfinite(weight)) array.refuse("must be finite, got ", weight, " at index ", index);
     edges.weights[static_cast<size_t>(index)] = weight;
   });
-  return array.header().item_bytes == 4 ? at::kFloat : at::kDouble;
+  return array.header().item_bytes <= 4 ? at::kFloat : at::kDouble;
 }
 
 std::string_view bytes_of(const at::Tensor& tensor) {

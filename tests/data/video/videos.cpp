@@ -141,7 +141,7 @@ TEST(FrameFolder, NamesWhatIsMissing) {
   write_file(folder / "train/run/one/0.png", "not a picture");
   EXPECT_ERROR(open_videos(options, Split::train)->batch({0}), "0.png");
   EXPECT_ERROR(open_videos({.kind = "film"}, Split::train),
-               "kind must be moving, synthetic, frame_folder or episodes, got film");
+               "kind must be one of moving, synthetic, frame_folder, video_folder, episodes, radhar, got film");
   EXPECT_ERROR(open_videos({.frames = 0}, Split::train), "frames must be from 1 to 4096, got 0");
 }
 
@@ -160,6 +160,45 @@ TEST(EpisodeClips, HaveAClipForEachCamera) {
   const Episode eight = made_episode(8, 4, 6);
   const at::Tensor frame = resize_image(eight.rgb[3][1].permute({2, 0, 1}), 6);
   EXPECT_TRUE(at::equal(batch.clips[0][1], frame));
+}
+
+TEST(EpisodeClips, MayBeLabelledByTheObjectThatMovesMost) {
+  const TemporaryFolder folder;
+  EpisodeWriter writer(folder / "a.episodes");
+  std::vector<std::string> expected;
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    Episode episode = made_episode(seed, 3, 6, 3);
+    episode.names = {"box 1", "can 12", "soft cube"};
+    episode.bodies.narrow(2, 0, 3).zero_();
+    const int64_t mover = static_cast<int64_t>(seed * 2 % 3);
+    episode.bodies[2][mover][1] = 0.5;
+    episode.bodies[1][(mover + 1) % 3][0] = 2.;  // moves more, but comes back
+    expected.push_back(std::array{"box", "can", "soft cube"}[static_cast<size_t>(mover)]);
+    writer.add(episode);
+  }
+  writer.commit();
+  VideoOptions options{.kind = "episodes", .path = folder.path().string(), .frames = 2, .image_size = 6};
+  options.label = "object";
+  for (const bool in_memory : {false, true}) {
+    options.in_memory = in_memory;
+    const VideoPtr train = open_videos(options, Split::train);
+    ASSERT_EQ(train->size(), 8);
+    EXPECT_EQ(train->classes(), (std::vector<std::string>{"box", "can", "soft cube"}));
+    for (int64_t i = 0; i < train->size(); ++i) {
+      const auto label = static_cast<size_t>(train->batch({i}).labels.item<int64_t>());
+      EXPECT_EQ(train->classes()[label], expected[static_cast<size_t>(i / 2)]);
+    }
+  }
+  options.in_memory = false;
+  const VideoBatch decoded = open_videos(options, Split::train)->batch({5, 0});
+  options.in_memory = true;
+  const VideoBatch kept = open_videos(options, Split::train)->batch({5, 0});
+  EXPECT_TRUE(at::equal(kept.clips, decoded.clips));
+  EXPECT_TRUE(at::equal(kept.labels, decoded.labels));
+  options.label = "motion";
+  EXPECT_ERROR(open_videos(options, Split::train), "label must be task or object of episodes, got motion");
+  EXPECT_ERROR(open_videos({.kind = "frame_folder", .label = "class"}, Split::train),
+               "label must be empty for kind frame_folder, whose clips have one label, got class");
 }
 
 TEST(MovingClips, SyntheticOnesNeedNoFiles) {

@@ -5,7 +5,7 @@
 namespace topomask::testing {
 namespace {
 
-/// Reads with a callback; what it was told goes to `told`.
+/// Reads with a callback, which appends the messages that it receives to `told`.
 ReadOptions listening(std::vector<std::string>& told, bool one_based = false) {
   return {.one_based = one_based, .warn = [&told](const std::string& text) { told.push_back(text); }};
 }
