@@ -3,6 +3,8 @@
 // jpeglib.h wants stdio.h before it.
 #include <jpeglib.h>
 
+#include <memory>
+
 #include "data/image_codecs.h"
 #include "io/origin.h"
 
@@ -37,12 +39,22 @@ void on_progress(j_common_ptr info) {
   std::longjmp(failure->place, 1);
 }
 
+/// Where the bytes come from: an open file, or memory where that is null.
+struct JpegSource {
+  std::FILE* file = nullptr;
+  std::span<const uint8_t> memory;
+};
+
 /// Neither step may hold an object with a destructor while libjpeg runs: errors jump past it.
-bool start(jpeg_decompress_struct& info, Failure& failure, std::FILE* file, int64_t smallest_side) {
+bool start(jpeg_decompress_struct& info, Failure& failure, const JpegSource& source, int64_t smallest_side) {
   if (setjmp(failure.place)) return false;
   jpeg_create_decompress(&info);
   info.progress = &failure.progress;
-  jpeg_stdio_src(&info, file);
+  if (source.file) {
+    jpeg_stdio_src(&info, source.file);
+  } else {
+    jpeg_mem_src(&info, source.memory.data(), source.memory.size());
+  }
   jpeg_read_header(&info, TRUE);
   const bool inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
@@ -69,31 +81,23 @@ bool read_rows(jpeg_decompress_struct& info, Failure& failure, uint8_t* pixels) 
 }
 
 struct Decoder {
-  explicit Decoder(const std::string& path) : file(std::fopen(path.c_str(), "rb")) {
+  Decoder() {
     info.err = jpeg_std_error(&failure.manager);
     failure.manager.error_exit = on_error;
     failure.manager.emit_message = on_message;
     failure.progress.progress_monitor = on_progress;
   }
-  ~Decoder() {
-    jpeg_destroy_decompress(&info);
-    if (file) std::fclose(file);
-  }
+  ~Decoder() { jpeg_destroy_decompress(&info); }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
   jpeg_decompress_struct info{};
   Failure failure{};
-  std::FILE* file;
 };
 
-}  // namespace
-
-at::Tensor decode_jpeg(const std::string& path, int64_t bytes, int64_t smallest_side) {
-  const io::Origin origin{"read_image", path};
-  Decoder decoder(path);
-  if (!decoder.file) io::fail(origin, "cannot open the file");
-  if (!start(decoder.info, decoder.failure, decoder.file, smallest_side)) {
+at::Tensor decode(const io::Origin& origin, const JpegSource& source, int64_t bytes, int64_t smallest_side) {
+  Decoder decoder;
+  if (!start(decoder.info, decoder.failure, source, smallest_side)) {
     io::fail(origin, "not a whole JPEG file: ", decoder.failure.message);
   }
   // Huffman codes spend a bit at least on each block of 64 pixels of the finest component. Twice what that allows.
@@ -110,6 +114,19 @@ at::Tensor decode_jpeg(const std::string& path, int64_t bytes, int64_t smallest_
   // Inks are stored inverted, as Adobe does.
   const at::Tensor inks = pixels.to(at::kFloat);
   return (inks.slice(2, 0, 3) * inks.slice(2, 3, 4) / 255).round().to(at::kByte);
+}
+
+}  // namespace
+
+at::Tensor decode_jpeg(const std::string& path, int64_t bytes, int64_t smallest_side) {
+  const io::Origin origin{"read_image", path};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) io::fail(origin, "cannot open the file");
+  return decode(origin, {.file = file.get(), .memory = {}}, bytes, smallest_side);
+}
+
+at::Tensor decode_jpeg(const io::Origin& origin, std::span<const uint8_t> file, int64_t smallest_side) {
+  return decode(origin, {.memory = file}, std::ssize(file), smallest_side);
 }
 
 }  // namespace topomask

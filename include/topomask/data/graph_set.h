@@ -22,6 +22,7 @@ struct GraphSet {
   bool node_labels = false;
   at::Tensor parents;                ///< int64 [nodes], −1 at a root: of sets of rooted trees, undefined otherwise
   std::vector<std::string> classes;  ///< a label is a place in this list
+  int64_t vectors = 0;               ///< the first 3·vectors columns of features are vectors in space: places, normals
 
   int64_t size() const { return offsets.size(0) - 1; }  ///< graphs
   int64_t num_nodes() const { return graph.num_nodes(); }

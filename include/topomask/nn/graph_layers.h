@@ -108,6 +108,7 @@ struct GATOptions {
   bool concat = true;  ///< heads side by side, [N, heads·out]; otherwise their mean, [N, out]
   double negative_slope = 0.2;
   bool bias = true;
+  double dropout = 0;  ///< of attention weights while training: probability of 0, the others scaled to keep the mean
 };
 
 /// Veličković et al. 2018: weights softmax_j(LeakyReLU(a_dst·Wx_i + a_src·Wx_j)) over the neighbours and the node

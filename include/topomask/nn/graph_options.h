@@ -21,6 +21,7 @@ struct GraphModelOptions {
   std::vector<double> widths;
   std::vector<double> layer_heads;
   double dropout = 0;
+  double attention_dropout = 0;
   bool residual = false;
   std::string norm = "none";
   std::string pool = "mean";
@@ -71,6 +72,9 @@ void visit(Visitor& v, GraphModelOptions& o) {
   v("widths", o.widths, "width of each layer, in place of width; empty: all alike");
   v("layer_heads", o.layer_heads, "heads of each layer, in place of heads; empty: all alike");
   v("dropout", o.dropout, "probability of dropout before each layer; transformer: after each layer");
+  v("attention_dropout", o.attention_dropout,
+    "gat: probability of dropout of attention weights; gkat, transformer: of entries of the mask, before rows are "
+    "normalised");
   v("residual", o.residual, "add a layer's input to its output where their widths agree; the transformer always does");
   v("norm", o.norm, "after each layer but the transformer's: none, batch or layer");
   v("pool", o.pool, "from nodes to graphs: mean, sum, max or attention");
@@ -81,12 +85,13 @@ void visit(Visitor& v, GraphModelOptions& o) {
   v("feature_offset", o.feature_offset, "added to relu features, so that no row of attention is zero");
   v("favor_features", o.favor_features, "random features of favor; 0: as many as a head has dimensions");
   v("mask", o.mask,
-    "of gkat and transformer: none, grf, series, diffusion, gkat, frequency, neighbours, shortest_path, forest, "
-    "spanning_forest, sequence");
+    "of gkat and transformer: none, grf, ad_hoc, series, diffusion, gkat, frequency, neighbours, shortest_path, "
+    "forest, spanning_forest, sequence");
   v("learn_mask", o.learn_mask, "learn the mask's function, one for each layer and head");
-  v("walkers", o.walkers, "random walks from each node (grf, gkat, frequency)");
+  v("walkers", o.walkers, "random walks from each node (grf, ad_hoc, gkat, frequency)");
   v("hops", o.hops, "longest walk, highest power of the series, largest distance that has a value of its own");
-  v("halting_probability", o.halting_probability, "a walk of grf halts before each hop with this probability");
+  v("halting_probability", o.halting_probability,
+    "a walk of grf or ad_hoc halts before each hop with this probability");
   v("sampler", o.sampler, "walkers: independent, antithetic, repelling, antithetic_repelling");
   v("per_layer_walks", o.per_layer_walks, "every layer has walks of its own; otherwise all share one set");
   v("resample", o.resample, "draw walks anew: never, or every epoch");

@@ -4,8 +4,6 @@
 #include "data/graphs/features.h"
 #include "data/graphs/names.h"
 #include "data/graphs/readers.h"
-#include "data/graphs/splits.h"
-#include "topomask/graph_io.h"
 
 namespace topomask {
 namespace {
@@ -14,7 +12,8 @@ using GraphsOpener = LoadedGraphs (*)(const GraphDataOptions&);
 
 /// In the order of GraphKind.
 constexpr std::array<GraphsOpener, kGraphKindNames.names.size()> kGraphsOpeners{
-    open_tu, open_citation, open_conllu, open_wordnet, open_graph_file, open_motif, open_cycle};
+    open_tu,    open_citation, open_conllu, open_wordnet,     open_graph_file,
+    open_motif, open_cycle,    open_meshes, open_radar_clouds};
 
 }  // namespace
 
@@ -28,25 +27,6 @@ void refuse_packed(const io::Origin& origin) {
     if (path.ends_with(end)) io::fail(origin, "archives by tar are not read; unpack it first: tar -xf ", path);
   }
   if (path.ends_with(".xz")) io::fail(origin, "xz files are not read; unpack it first: xz -dk ", path);
-}
-
-LoadedGraphs open_graph_file(const GraphDataOptions& options) {
-  const io::Origin origin{kOpenGraphs, options.path};
-  refuse_packed(origin);
-  if (options.features == "given") {
-    io::fail(origin, "a file of edges has no features: data.features must be degree, one_hot_degree or constant, ",
-             "got given");
-  }
-  Graph graph = read_graph(options.path);
-  const int64_t nodes = graph.num_nodes();
-  GraphSet set{.name = std::filesystem::path(options.path).stem().string(),
-               .graph = std::move(graph),
-               .offsets = int64_tensor({0, nodes}),
-               .labels = at::full({nodes}, -1, at::kLong),
-               .node_labels = true};
-  GraphSplit split = split_by_fraction(set.labels, options);
-  split.by_node = true;
-  return {std::move(set), std::move(split)};
 }
 
 LoadedGraphs open_graphs(const GraphDataOptions& options) {

@@ -21,6 +21,8 @@ LoadedGraphs open_wordnet(const GraphDataOptions& options);
 LoadedGraphs open_graph_file(const GraphDataOptions& options);
 LoadedGraphs open_motif(const GraphDataOptions& options);
 LoadedGraphs open_cycle(const GraphDataOptions& options);
+LoadedGraphs open_meshes(const GraphDataOptions& options);
+LoadedGraphs open_radar_clouds(const GraphDataOptions& options);
 
 /// The lines of NAME_PART.txt, or null where there is no such file: parts are A, graph_indicator, …
 using TuParts = std::function<std::unique_ptr<io::LineReader>(const std::string& part)>;

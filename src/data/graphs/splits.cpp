@@ -64,4 +64,33 @@ GraphSplit split_by_fraction(const at::Tensor& labels, const GraphDataOptions& o
   return sorted(std::move(split));
 }
 
+GivenSplit split_with_given(const at::Tensor& labels, const GraphDataOptions& options) {
+  std::vector<int64_t> order = random_order(labels.size(0), options.split_seed, kGraphStream, DrawFor::split);
+  const int64_t* label = labels.const_data_ptr<int64_t>();
+  std::erase_if(order, [label](int64_t node) { return label[node] < 0; });
+  const auto nodes = static_cast<double>(order.size());
+  auto at = order.begin();
+  const auto next = [&](double fraction) {
+    const auto first = at;
+    at += std::min<int64_t>(std::llround(fraction * nodes), order.end() - at);
+    return std::vector<int64_t>(first, at);
+  };
+  GivenSplit result{.given = next(options.given_labels)};
+  std::sort(result.given.begin(), result.given.end());
+  result.split.validation = next(options.validation_fraction);
+  result.split.test = next(options.test_fraction);
+  result.split.train = next(1);
+  result.split.by_node = true;
+  result.split = sorted(std::move(result.split));
+  return result;
+}
+
+at::Tensor given_label_features(const at::Tensor& labels, int64_t classes, const std::vector<int64_t>& given) {
+  at::Tensor features = at::zeros({labels.size(0), classes});
+  const int64_t* label = labels.const_data_ptr<int64_t>();
+  float* out = features.mutable_data_ptr<float>();
+  for (const int64_t node : given) out[node * classes + label[node]] = 1;
+  return features;
+}
+
 }  // namespace topomask

@@ -22,4 +22,17 @@ GraphSplit split_by_fraction(const at::Tensor& labels, const GraphDataOptions& o
 /// [...]}, …]}, …]. The three lists must name each of `graphs` graphs once.
 GraphSplit read_folds(const std::string& path, int64_t graphs, int64_t fold, int64_t inner_split);
 
+/// A split by nodes, some of whose labels are inputs of the model.
+struct GivenSplit {
+  std::vector<int64_t> given;  ///< nodes whose label is an input; in no part of the split
+  GraphSplit split;
+};
+
+/// options.given_labels of the nodes that have a label (>= 0), then options.validation_fraction and test_fraction, and
+/// the rest to train on; ascending.
+GivenSplit split_with_given(const at::Tensor& labels, const GraphDataOptions& options);
+
+/// float32 [N, classes]: the unit vector of the label at the given nodes, 0 at all others.
+at::Tensor given_label_features(const at::Tensor& labels, int64_t classes, const std::vector<int64_t>& given);
+
 }  // namespace topomask

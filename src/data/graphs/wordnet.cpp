@@ -7,7 +7,7 @@
 #include "data/graphs/ancestors.h"
 #include "data/graphs/features.h"
 #include "data/graphs/npz_arrays.h"
-#include "data/random_order.h"
+#include "data/graphs/splits.h"
 
 namespace topomask {
 namespace {
@@ -44,36 +44,10 @@ std::vector<std::string> renumber_files(std::vector<int64_t>& files) {
   return classes;
 }
 
-struct WordnetSplit {
-  std::vector<int64_t> given;  ///< nodes whose label is an input
-  GraphSplit split;
-};
-
-WordnetSplit split_nodes(int64_t nodes, const GraphDataOptions& options) {
-  const std::vector<int64_t> order = random_order(nodes, options.split_seed, /*stream=*/1, DrawFor::split);
-  const auto count = [&](double fraction) { return std::llround(fraction * static_cast<double>(nodes)); };
-  auto at = order.begin();
-  const auto next = [&](int64_t wanted) {
-    const auto first = at;
-    at += std::min<int64_t>(wanted, order.end() - at);
-    std::vector<int64_t> part(first, at);
-    std::sort(part.begin(), part.end());
-    return part;
-  };
-  WordnetSplit result{.given = next(count(options.given_labels))};
-  result.split.validation = next(count(options.validation_fraction));
-  result.split.test = next(count(options.test_fraction));
-  result.split.train = next(nodes);
-  result.split.by_node = true;
-  return result;
-}
-
-/// 1, the depth as a fraction of the largest, log(1 + children), and the unit vector of the label at the given nodes.
-at::Tensor wordnet_features(const std::vector<int64_t>& parents, const std::vector<int64_t>& depths,
-                            const std::vector<int64_t>& labels, int64_t classes, const std::vector<int64_t>& given) {
-  constexpr int64_t kStructure = 3;
+/// 1, the depth as a fraction of the largest, and log(1 + children).
+at::Tensor wordnet_features(const std::vector<int64_t>& parents, const std::vector<int64_t>& depths) {
+  constexpr int64_t columns = 3;
   const auto nodes = static_cast<int64_t>(parents.size());
-  const int64_t columns = kStructure + classes;
   at::Tensor features = at::zeros({nodes, columns});
   float* out = features.mutable_data_ptr<float>();
   const int64_t deepest = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
@@ -87,7 +61,6 @@ at::Tensor wordnet_features(const std::vector<int64_t>& parents, const std::vect
     row[1] = static_cast<float>(depths[i]) / static_cast<float>(std::max<int64_t>(deepest, 1));
     row[2] = std::log1p(static_cast<float>(children[i]));
   }
-  for (const int64_t i : given) out[i * columns + kStructure + labels[static_cast<size_t>(i)]] = 1;
   return features;
 }
 
@@ -108,17 +81,19 @@ LoadedGraphs open_wordnet(const GraphDataOptions& options) {
   const auto depths = depths_of(parents, on_cycle);
   if (!depths) arrays.refuse("parent", "node ", on_cycle, " must not be its own ancestor");
   std::vector<std::string> classes = renumber_files(labels);
-  WordnetSplit drawn = split_nodes(nodes, options);
-  const at::Tensor parent_tensor = int64_tensor(parents);
+  const at::Tensor parent_tensor = int64_tensor(parents), label_tensor = int64_tensor(labels);
+  GivenSplit drawn = split_with_given(label_tensor, options);
   GraphSet set{.name = std::filesystem::path(options.path).stem().string(),
                .graph = Graph::forest(parent_tensor),
                .offsets = int64_tensor({0, nodes}),
-               .labels = int64_tensor(labels),
+               .labels = label_tensor,
                .node_labels = true,
                .parents = parent_tensor,
                .classes = std::move(classes)};
   if (options.features == "given") {
-    set.features = wordnet_features(parents, *depths, labels, static_cast<int64_t>(set.classes.size()), drawn.given);
+    const auto files = static_cast<int64_t>(set.classes.size());
+    set.features =
+        at::cat({wordnet_features(parents, *depths), given_label_features(set.labels, files, drawn.given)}, 1);
   }
   return {std::move(set), std::move(drawn.split)};
 }

@@ -42,6 +42,8 @@ at::Tensor row_softmax(const SparsePattern& pattern, const at::Tensor& scores) {
 GATConv::GATConv(int64_t in, int64_t out, const GATOptions& options)
     : options_(options), out_(out), lin_(LinearOptions(in, options.heads * out).bias(false)) {
   TORCH_CHECK(options.heads >= 1, "GATConv: heads must be >= 1, got ", options.heads);
+  TORCH_CHECK(options.dropout >= 0 && options.dropout <= 1, "GATConv: dropout must be in [0, 1], got ",
+              options.dropout);
   glorot_(lin_->weight);
   register_module("lin", lin_);
   att_src_ = register_parameter("att_src", glorot_(at::empty({1, options.heads, out})));
@@ -59,7 +61,8 @@ at::Tensor GATConv::forward(const at::Tensor& x, const GraphEdges& edges) {
                                                pattern.offsets().diff(), std::nullopt, pattern.entries());
   const at::Tensor scores =
       at::leaky_relu(target.index_select(1, row) + source.index_select(1, pattern.columns()), options_.negative_slope);
-  const SparseMatrix weights{edges.with_loops(), row_softmax(pattern, scores)};
+  const SparseMatrix weights{edges.with_loops(),
+                             at::dropout(row_softmax(pattern, scores), options_.dropout, is_training())};
   const at::Tensor out = AttentionProbe::watched(y, [&](const at::Tensor& v) { return matmul(weights, v); });
   const at::Tensor joined = join_heads(out, options_.concat);
   return bias_.defined() ? joined + bias_ : joined;
@@ -103,7 +106,10 @@ GKATConv::GKATConv(int64_t in, int64_t out, const GKATOptions& options) : option
 }
 
 std::vector<at::Tensor> GKATConv::project(const at::Tensor& x) const {
-  return {at::matmul(x, wq_), at::matmul(x, wk_), at::matmul(x, wv_)};
+  // One product: a batch of narrow ones over the same rows takes several times as long.
+  const int64_t heads = wq_.size(0), in = wq_.size(1), out = wq_.size(2);
+  const at::Tensor weights = at::stack({wq_, wk_, wv_}).permute({2, 0, 1, 3}).reshape({in, 3 * heads * out});
+  return at::matmul(x, weights).view({x.size(0), 3, heads, out}).permute({1, 2, 0, 3}).contiguous().unbind(0);
 }
 
 at::Tensor GKATConv::joined(const at::Tensor& heads) const {

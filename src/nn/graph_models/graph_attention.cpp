@@ -40,6 +40,7 @@ int64_t hidden_features(const GraphModelOptions& o) {
 GraphAttention::GraphAttention(const GraphModelOptions& options, int64_t layer, uint64_t seed)
     : heads_(options.heads_of(layer)),
       max_entries_(options.max_entries),
+      dropout_(options, heads_),
       features_(attention_features(options, layer, seed)),
       qkv_(register_module("qkv", torch::nn::Linear(options.width, 3 * options.width))),
       projection_(register_module("projection", torch::nn::Linear(options.width, options.width))),
@@ -51,7 +52,7 @@ GraphAttention::GraphAttention(const GraphModelOptions& options, int64_t layer, 
 
 at::Tensor GraphAttention::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                   const GraphContext& context) const {
-  const MaskPtr mask = mask_->mask(context.sample, context.structure);
+  const MaskPtr mask = dropout_(mask_->mask(context.sample, context.structure), is_training());
   if (!mask) {
     return block_linear_attention(features_->queries(q), features_->keys(k), v, context.sample.membership,
                                   context.sample.graphs);

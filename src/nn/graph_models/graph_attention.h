@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "nn/graph_models/mask_dropout.h"
 #include "topomask/feature_map.h"
 #include "topomask/nn/graph_mask.h"
 
@@ -34,6 +35,7 @@ class GraphAttention final : public torch::nn::Module {
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const GraphContext& context) const;
 
   int64_t heads_, max_entries_;
+  MaskDropout dropout_;
   std::optional<FeatureMap> features_;  // none: softmax
   torch::nn::Linear qkv_, projection_;
   std::shared_ptr<GraphMask> mask_;

@@ -51,6 +51,13 @@ void GraphModelOptions::check(const std::string& origin) const {
   check_list(check, "widths", widths, layers);
   check_list(check, "layer_heads", layer_heads, layers);
   check.fraction("dropout", dropout);
+  check.fraction("attention_dropout", attention_dropout);
+  const bool drops_attention = kind == "gat" || kind == "gkat" || kind == "transformer";
+  check.that(attention_dropout == 0 || drops_attention, "attention_dropout",
+             "0 unless kind is gat, gkat or transformer, got ", attention_dropout, " for ", kind);
+  const bool dense_kernel = kind == "transformer" && attention != "softmax" && (mask == "none" || mask == "diffusion");
+  check.that(attention_dropout == 0 || !dense_kernel, "attention_dropout", "0 for kernel attention with mask ", mask,
+             ", which has no entries to drop, got ", attention_dropout);
   check.one_of("norm", norm, {"none", "batch", "layer"});
   check.one_of("pool", pool, {"mean", "sum", "max", "attention"});
   check.one_of("readout", readout, {"linear", "layer"});

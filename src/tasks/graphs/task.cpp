@@ -6,6 +6,7 @@
 #include "data/random_order.h"
 #include "tasks/autocast.h"
 #include "tasks/from_data.h"
+#include "tasks/graphs/augment.h"
 #include "tasks/scores.h"
 #include "topomask/nn/parameters.h"
 
@@ -87,6 +88,7 @@ void GraphTask::load_batch(int64_t step) {
                                  ? make_surroundings_batch(data(), config_.graph_data, graph_model(), positions_,
                                                            places, config_.train.seed, draw, device())
                                  : make_batch(data(), structure_, places, device()));
+    augment_clouds(micro_batches_.back().sample, config_.graph_data, data().set.vectors, config_.train.seed, draw);
     labelled_ += micro_batches_.back().rows.size(0);
   }
 }

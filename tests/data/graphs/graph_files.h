@@ -37,13 +37,28 @@ inline std::string write_zip(const TemporaryFolder& folder, const TuTexts& texts
   return path;
 }
 
-/// An archive of one-dimensional arrays.
+/// An archive of arrays.
 class NpzFile {
  public:
   explicit NpzFile(std::string path) : path_(std::move(path)) {}
 
   NpzFile& add(const std::string& name, const std::vector<int64_t>& values) { return add(name, "<i8", values); }
   NpzFile& add(const std::string& name, const std::vector<float>& values) { return add(name, "<f4", values); }
+
+  /// `values` as float16, of this shape: "(2, 5)".
+  NpzFile& add_halves(const std::string& name, const std::string& shape, const std::vector<float>& values,
+                      const char* type = "<f2") {
+    const std::vector<c10::Half> halves(values.begin(), values.end());
+    arrays_[name] = io::npy_header(type, shape);
+    arrays_[name].append(reinterpret_cast<const char*>(halves.data()), halves.size() * sizeof(c10::Half));
+    return *this;
+  }
+  /// Replaces a part of the bytes of an array.
+  NpzFile& replace(const std::string& name, const std::string& from, const std::string& to) {
+    std::string& bytes = arrays_.at(name);
+    bytes.replace(bytes.find(from), from.size(), to);
+    return *this;
+  }
 
   const std::string& write() const {
     io::OutputFile file({"test", path_});

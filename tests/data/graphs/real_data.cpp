@@ -155,3 +155,41 @@ TEST(RealGraphsSlow, RoadsHaveTheirCounts) {
   EXPECT_EQ(set.num_nodes(), 1988158);
   EXPECT_EQ(set.graph.num_edges(), 2214174);
 }
+
+TEST(RealMeshes, AreSplitAsPublished) {
+  const auto file = kGraphData / "meshes/shrec_16.tar.xz";
+  NEEDS(file);
+  const TemporaryFolder folder;
+  ASSERT_TRUE(unpack("tar -xJf", file, folder));
+  const auto [set, split] =
+      open_graphs({.kind = "mesh", .path = (folder.path() / "datasets/shrec_16").string(), .validation_fraction = 0});
+  EXPECT_EQ(set.size(), 600);
+  EXPECT_EQ(set.classes.size(), 30U);
+  EXPECT_EQ(split.train.size(), 480U);
+  EXPECT_EQ(split.test.size(), 120U);
+  EXPECT_TRUE(set.features.isfinite().all().item<bool>());
+  // Closed surfaces: the angle defects add up to 2π times the Euler characteristic, vertices − edges + triangles, which
+  // is even; a triangle has three half-edges, so that triangles are two thirds of the edges.
+  for (int64_t g = 0; g < 600; g += 50) {
+    const int64_t first = set.offsets[g].item<int64_t>(), last = set.offsets[g + 1].item<int64_t>();
+    const int64_t edges = set.graph.degrees().slice(0, first, last).sum().item<int64_t>() / 2;
+    const double defects = set.features.slice(0, first, last).select(1, 7).to(at::kDouble).sum().item<double>();
+    EXPECT_NEAR(defects / 2, static_cast<double>(last - first) - static_cast<double>(edges) / 3, 1e-3) << g;
+  }
+}
+
+TEST(RealRadar, HasItsCounts) {
+  const auto file = kGraphData / "radhar/radhar.npz";
+  NEEDS(file);
+  const auto [set, split] = open_graphs({.kind = "radhar",
+                                         .path = file.string(),
+                                         .validation_fraction = 0,
+                                         .neighbours = 3,
+                                         .points = 16,
+                                         .window = 60,
+                                         .stride = 60});
+  EXPECT_EQ(set.size(), 1853);
+  EXPECT_EQ(split.test.size(), 547U);
+  EXPECT_EQ(set.num_nodes(), 16 * set.size());
+  EXPECT_TRUE(set.features.isfinite().all().item<bool>());
+}

@@ -56,7 +56,7 @@ TEST(GraphModelBatches, NothingFlowsBetweenGraphs) {
 /// Walks are numbered by node, and a sequence by place: those masks change with the order of the nodes.
 bool depends_on_order(const GraphModelOptions& o) {
   return (o.kind == "gkat" || o.kind == "transformer") &&
-         (o.mask == "grf" || o.mask == "gkat" || o.mask == "frequency" || o.mask == "sequence" ||
+         (o.mask == "grf" || o.mask == "ad_hoc" || o.mask == "gkat" || o.mask == "frequency" || o.mask == "sequence" ||
           o.mask == "spanning_forest");
 }
 

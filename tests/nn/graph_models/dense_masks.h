@@ -68,8 +68,9 @@ inline at::Tensor dense_graph_mask(const GraphModel& model, const GraphSet& set,
   if (o.mask == "forest") return by_distance(parameter, floyd(a));
   WalkOptions walks{
       .walkers = o.walkers, .halting_probability = o.halting_probability, .max_hops = o.hops, .seed = model.seed()};
-  if (o.mask == "grf") {
-    const at::Tensor hops = dense_hops(sample_walks(set.graph.normalised(o.edge_scale), walks), true) / o.walkers;
+  if (o.mask == "grf" || o.mask == "ad_hoc") {
+    const bool weighted = o.mask == "grf";
+    const at::Tensor hops = dense_hops(sample_walks(set.graph.normalised(o.edge_scale), walks), weighted) / o.walkers;
     const at::Tensor phi = at::einsum("hk,kij->hij", {parameter, hops});
     return at::matmul(phi, phi.mT());
   }

@@ -104,8 +104,8 @@ inline std::vector<Named> models_of_every_kind() {
     o.width = 6;
     models.push_back({kind, o});
   }
-  for (const char* mask : {"none", "grf", "series", "diffusion", "gkat", "frequency", "neighbours", "shortest_path",
-                           "forest", "spanning_forest", "sequence"}) {
+  for (const char* mask : {"none", "grf", "ad_hoc", "series", "diffusion", "gkat", "frequency", "neighbours",
+                           "shortest_path", "forest", "spanning_forest", "sequence"}) {
     for (const char* attention : {"relu", "elu1", "favor", "softmax", "gkat"}) {
       GraphModelOptions o;
       const bool gkat = std::string(attention) == "gkat";

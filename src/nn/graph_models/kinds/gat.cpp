@@ -4,8 +4,10 @@ namespace topomask {
 namespace {
 
 const GraphModelRegistration kGatModel("gat", [](const GraphModelOptions& options, uint64_t seed) {
-  const auto layer = [](const StackPlace& p) {
-    return std::make_shared<GATConv>(p.in, p.width, GATOptions{.heads = p.heads, .concat = !p.logits});
+  const double dropout = options.attention_dropout;
+  const auto layer = [dropout](const StackPlace& p) {
+    return std::make_shared<GATConv>(p.in, p.width,
+                                     GATOptions{.heads = p.heads, .concat = !p.logits, .dropout = dropout});
   };
   return conv_stack(options, seed, layer, /*by_head=*/true, elu_activation);
 });

@@ -1,3 +1,4 @@
+#include "nn/graph_models/mask_dropout.h"
 #include "nn/graph_models/stack.h"
 #include "topomask/nn/graph_mask.h"
 
@@ -8,7 +9,8 @@ namespace {
 class GkatLayer final : public StackLayer {
  public:
   GkatLayer(const StackPlace& place, const GraphModelOptions& options, uint64_t seed)
-      : conv_(register_module("conv",
+      : dropout_(options, place.heads),
+        conv_(register_module("conv",
                               std::make_shared<GKATConv>(
                                   place.in, place.width,
                                   GKATOptions{.heads = place.heads, .concat = !place.logits, .elu = !place.logits}))),
@@ -19,10 +21,11 @@ class GkatLayer final : public StackLayer {
   }
 
   at::Tensor forward(const at::Tensor& x, const GraphSample& sample, const GraphStructure& structure) override {
-    return conv_->forward(x, mask_->mask(sample, structure));
+    return conv_->forward(x, dropout_(mask_->mask(sample, structure), is_training()));
   }
 
  private:
+  MaskDropout dropout_;
   std::shared_ptr<GKATConv> conv_;
   std::shared_ptr<GraphMask> mask_;
 };

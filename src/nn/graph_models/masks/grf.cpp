@@ -7,11 +7,13 @@
 namespace topomask {
 namespace {
 
+using WalkMaskRule = MaskPtr (*)(const WalkTable& walks, const at::Tensor& f);
+
 /// Φ̂Φ̂ᵀ from walks kept for the whole data set, with a learnable function f of the hops for each head.
 class GrfGraphMask final : public GraphMask {
  public:
-  explicit GrfGraphMask(const GraphMaskSetting& setting)
-      : GraphMask(setting), f_(learnt("f", setting.coefficients(setting.options.hops + 1))) {}
+  GrfGraphMask(const GraphMaskSetting& setting, WalkMaskRule rule)
+      : GraphMask(setting), rule_(rule), f_(learnt("f", setting.coefficients(setting.options.hops + 1))) {}
 
   void prepare(const GraphSet& set, int64_t epoch, GraphStructure& structure) const override {
     if (structure.walks.contains(key())) return;
@@ -23,17 +25,24 @@ class GrfGraphMask final : public GraphMask {
     const auto found = structure.walks.find(key());
     TORCH_CHECK(found != structure.walks.end(),
                 "graph model: structure must come from this model's structure(), got one without ", key());
-    return grf_mask(found->second.to(at::device(f_.device()).dtype(f_.scalar_type())), f_);
+    return rule_(found->second.to(at::device(f_.device()).dtype(f_.scalar_type())), f_);
   }
 
  private:
   std::string key() const { return walks_key("grf", setting()); }
 
+  WalkMaskRule rule_;
   at::Tensor f_;
 };
 
 const GraphMaskRegistration kGrfGraphMask("grf", [](const GraphMaskSetting& setting) {
-  return std::make_shared<GrfGraphMask>(setting);
+  return std::make_shared<GrfGraphMask>(setting,
+                                        [](const WalkTable& walks, const at::Tensor& f) { return grf_mask(walks, f); });
+});
+
+/// The same walks without importance weights: every visit counts 1.
+const GraphMaskRegistration kAdHocGraphMask("ad_hoc", [](const GraphMaskSetting& setting) {
+  return std::make_shared<GrfGraphMask>(setting, ad_hoc_mask);
 });
 
 }  // namespace
