@@ -1,0 +1,57 @@
+# Runs of an experiment, several at a time; sourced by the scripts beside it. What is finished is left alone and what was
+# interrupted goes on, so that the same command can be given again.
+#
+#   queue CONFIG OUT "VARIANTS" "SEEDS" [KEY=VALUE...]
+#       Starts every variant with every seed as OUT/NAME-SEED, waiting for a free place only. `wait` waits for the rest.
+#
+# A variant is NAME, or NAME=VARIANT[,KEY=VALUE...] with settings of its own: "linear n10=grf,model.walkers=10". It is the
+# model.variant of images and videos, the model.kind of graphs and the model.local of point clouds. An empty VARIANT keeps the
+# configuration's: "plain=".
+#
+#   JOBS=2                   runs at once
+#   SECONDS_LEFT=540         stop starting and wind up after so long (0: never), counted from BEGUN (now)
+#   SEED_KEYS="train.seed"   the settings that a seed is given to
+#   RATES=FILE               lines "NAME LEARNING_RATE", as tune.sh writes them; names that are not there keep CONFIG's
+#   TOPOMASK=build/release/bin/topomask
+begun=${BEGUN:-$(date +%s)}
+tool=${TOPOMASK:-build/release/bin/topomask}
+
+train_one() {  # CONFIG OUT ENTRY SEED KEY=VALUE...
+  local config=$1 out=$2 entry=$3 seed=$4 name=${3%%=*} left=0 variant=$3 own=() settings=() rate='' kind=model.variant
+  shift 4
+  local folder=$out/$name-$seed limit=${SECONDS_LEFT:-0}
+  [ -e "$folder/summary.json" ] && return 0
+  if [ "$limit" -gt 0 ]; then
+    left=$((limit - ($(date +%s) - begun)))
+    [ $left -gt 10 ] || return 0
+  fi
+  grep -q '"task": *"graphs"' "$config" && kind=model.kind
+  grep -q '"task": *"points"' "$config" && kind=model.local
+  if [ "$name" != "$entry" ]; then
+    IFS=, read -ra own <<< "${entry#*=}"
+    variant=${own[0]:-}
+  fi
+  for setting in "$@" "${own[@]:1}"; do settings+=(--set "$setting"); done
+  [ -n "${RATES:-}" ] && rate=$(awk -v name="$name" '$1 == name { print $2 }' "$RATES")
+  [ -n "$rate" ] && settings+=(--set "train.learning_rate=$rate")
+  [ -n "$variant" ] && settings+=(--set "$kind=$variant")
+  for key in ${SEED_KEYS:-train.seed}; do settings+=(--set "$key=$seed"); done
+  "$tool" train "$config" --out "$folder" --quiet --stop-after $left "${settings[@]}" --set "name=$name" \
+    > "$folder.log" 2>&1 || echo "$folder failed: $(tail -1 "$folder.log")" >&2
+}
+
+queue() {
+  local config=$1 out=$2 variants=$3 seeds=$4 seed variant
+  shift 4
+  mkdir -p "$out"
+  for seed in $seeds; do
+    for variant in $variants; do
+      [ -e "$out/${variant%%=*}-$seed/summary.json" ] && continue
+      while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-2}" ]; do wait -n || true; done
+      train_one "$config" "$out" "$variant" "$seed" "$@" &
+    done
+  done
+}
+
+# The names of a list of variants.
+names() { for entry in $*; do echo "${entry%%=*}"; done | xargs; }
