@@ -7,7 +7,7 @@
 
 namespace topomask {
 
-/// Where a text that a parser has quoted stands, such as " at line 3"; nothing where it cannot be found.
+/// The position of a string that a parser has quoted, such as " at line 3"; empty if it cannot be found.
 inline std::string line_of(const std::string& json, const std::string& message) {
   const size_t begin = message.find('\'') + 1, end = message.rfind('\'');
   if (begin == 0 || end <= begin) return "";

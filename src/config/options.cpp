@@ -34,7 +34,7 @@ const OptionField& find_field(const std::vector<OptionField>& fields, const std:
   refuse_unknown(key, known, origin);
 }
 
-/// The keys that objects stand behind: model, train, …
+/// The keys whose values are objects: model, train, …
 std::vector<std::string> section_keys(const std::vector<OptionField>& fields) {
   std::vector<std::string> sections;
   for (const OptionField& field : fields) {
@@ -104,7 +104,7 @@ void read_object(const std::vector<OptionField>& fields, const Json& object, con
   }
 }
 
-/// JSON holds nothing else: a configuration with other bytes could be used but not written.
+/// JSON strings are UTF-8: a configuration with other bytes could be used but not written.
 bool is_utf8(const std::string& text) {
   try {
     Json(text).dump();
@@ -114,7 +114,7 @@ bool is_utf8(const std::string& text) {
   }
 }
 
-/// What a command line's text says, as JSON of the field's type where it can be.
+/// Converts a string of the command line to JSON of the field's type, if it has that form.
 Json from_text(const OptionField& field, const std::string& text) {
   if (std::holds_alternative<std::string*>(field.value)) return text;
   if (std::holds_alternative<bool*>(field.value)) {

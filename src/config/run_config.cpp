@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kPreset = "model.preset";
 
-/// ViTOptions::preset, keeping what a size does not decide.
+/// Applies ViTOptions::preset and keeps the fields that a size does not determine.
 void apply_preset(RunConfig& config, const std::string& name) {
   const ViTOptions sizes = ViTOptions::preset(name);
   config.model.width = sizes.width;

@@ -59,7 +59,7 @@ std::string name_for(const Suggestion& s) {
 }  // namespace
 
 MaskPtr auto_mask(const Graph& graph, const at::Tensor& alpha, double tolerance, const SuggestOptions& options) {
-  // What suits is found on the CPU; the mask is made where the graph is.
+  // The walks are chosen on the CPU; the mask is created on the device of the graph.
   const Graph here = graph.to(at::kCPU);
   const at::Tensor values = alpha.defined() ? alpha.detach().cpu() : alpha;
   check_suggest_arguments("auto_mask", "alpha", here, values, tolerance, options);

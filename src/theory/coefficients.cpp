@@ -91,7 +91,7 @@ at::Tensor deconvolve(const at::Tensor& alpha, int64_t factors) {
   const int64_t terms = alpha.size(-1);
   if (terms == 0) return alpha;
   const at::Tensor first = alpha.select(-1, 0);
-  // Elsewhere the GPU would be waited for; f is NaN then.
+  // On a GPU the check would synchronise with the device; f is NaN in that case.
   TORCH_CHECK(!alpha.is_cpu() || (first > 0).all().item<bool>(),
               "deconvolve: alpha must begin with a positive coefficient, got ", first.min().item<double>(),
               "; a mask with alpha_0 <= 0 is not a product of equal factors");

@@ -28,8 +28,8 @@ bool repels(const WalkOptions& walks) {
   return walks.coupling == Coupling::repelling || walks.coupling == Coupling::antithetic_repelling;
 }
 
-/// Couples stay whole. Symmetric masks take two ensembles of repelling walkers, so that the diagonal has independent
-/// groups.
+/// Rounds up to whole couples of walkers. Symmetric masks take two ensembles of repelling walkers, so that the diagonal
+/// has independent groups.
 void set_walkers(Candidate& candidate, int64_t walkers) {
   WalkOptions& walks = candidate.walks;
   walks.walkers = std::max<int64_t>(4, walkers + walkers % 2);
@@ -45,7 +45,8 @@ std::vector<Coupling> couplings(int64_t exact_hops) {
   return {Coupling::independent, Coupling::antithetic, Coupling::repelling, Coupling::antithetic_repelling};
 }
 
-/// Rows of an exact head hold the K₀-hop neighbourhood: not where that is most of what walks are to avoid.
+/// An exact head stores the K₀-hop neighbourhood of each row: it is not tried if these are most of the entries that
+/// walks would avoid.
 constexpr double kLargestHead = 300;
 
 /// A bound on the entries of a row of W^hops, the mean over rows: the number of paths.
@@ -66,7 +67,7 @@ struct Attempt {
 constexpr double kHaltingProbabilities[] = {0.5, 0.35, 0.2, 0.1};
 constexpr size_t kRefined = 2;  // of the candidates of an attempt
 
-/// Counts the masks that are made, which is where the time goes.
+/// Counts the masks that are made, since they take most of the time.
 class TrialCount {
  public:
   explicit TrialCount(const std::vector<Attempt>& attempts) {
@@ -80,7 +81,8 @@ class TrialCount {
   int64_t done_ = 0, total_ = 0;
 };
 
-/// Every coupling and halting probability at a few walkers; the number each needs by the 1/n law, cheapest first.
+/// Tries every coupling and halting probability with a few walkers and estimates by the 1/n law how many each needs;
+/// cheapest first.
 std::vector<Candidate> candidates(const SuggestTarget& target, double tolerance, Attempt attempt, TrialCount& trials) {
   const auto [estimator, exact_hops] = attempt;
   constexpr int64_t kTrial = 8;
@@ -110,7 +112,7 @@ std::vector<Candidate> candidates(const SuggestTarget& target, double tolerance,
   return all;
 }
 
-/// The fewest walkers found to meet the tolerance, by measuring and correcting a few times.
+/// The smallest number of walkers found to meet the tolerance; it is measured and corrected a few times.
 std::optional<Candidate> refine(const SuggestTarget& target, Candidate candidate, double tolerance) {
   constexpr int kRounds = 4;
   std::optional<Candidate> best;
@@ -128,7 +130,7 @@ std::optional<Candidate> refine(const SuggestTarget& target, Candidate candidate
   return best;
 }
 
-/// The fastest of the best few candidates of one kind becomes the suggestion's walks where it beats them.
+/// Measures the best few candidates of one kind; the fastest replaces the walks of the suggestion if it beats them.
 void try_walks(const SuggestTarget& target, double tolerance, Attempt attempt, TrialCount& trials, Suggestion& result) {
   const auto all = candidates(target, tolerance, attempt, trials);
   for (size_t i = 0; i < all.size() && i < kRefined; ++i) {

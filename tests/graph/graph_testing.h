@@ -47,7 +47,7 @@ inline at::Tensor ids(const std::vector<int64_t>& values) {
   return at::tensor(values, at::kLong);
 }
 
-/// The message of the error that `call` throws, or a text that matches nothing.
+/// The message of the error that `call` throws, or a string that matches nothing.
 inline std::string error_of(const std::function<void()>& call) {
   try {
     call();
