@@ -23,7 +23,7 @@ class Heartbeat:
 
     A collective call that fails says that some connection broke, or that time was up, not which rank is to blame. The rank whose
     beats have stopped is dead or stopped as a whole; if all beat, the one that has begun the fewest calls is the one that the
-    others wait for.
+    others wait for. A rank that has found out leaves a note, so that a slower one does not blame it for having gone since.
     """
 
     _made: dict[str, int] = {}
@@ -71,12 +71,15 @@ class Heartbeat:
             before = self._read()
             time.sleep(3 * INTERVAL)
             after = self._read()
+            noted = {rank: self._asked.check([f"noted {rank}"]) for rank in self._ranks}
+            self._asked.set(f"noted {self._rank}", "")
         except RuntimeError:
             return self._without_store()
         others = [rank for rank in self._ranks if rank != self._rank]
         silent = [rank for rank in others if rank not in after or after[rank][0] == before.get(rank, (-1, 0))[0]]
         if silent:
-            return f"{_listed(silent)} stopped: no sign of life for {3 * INTERVAL:g} seconds"
+            first = [rank for rank in silent if not noted[rank]]
+            return f"{_listed(first or silent)} stopped: no sign of life for {3 * INTERVAL:g} seconds"
         behind = min(after[rank][1] for rank in others)
         late = [rank for rank in others if after[rank][1] == behind]
         if behind < self.sequence:

@@ -242,6 +242,16 @@ def dies(who, how, calls):
             return time.monotonic() - began, str(error)
 
 
+def asks_late(who):
+    """One rank dies; the others ask who is to blame, one of them when the rest have asked and gone."""
+    group = d.Group()
+    group._heartbeat.sequence += 1
+    if group.rank == who:
+        os._exit(1)
+    time.sleep(5 if group.rank == group.size - 1 else 1)
+    return group._heartbeat.diagnosis()
+
+
 def trained(reduce, mesh):
     """One step of a model under DDP; gradients of the loss of all rows, on one process and over ranks."""
     graph = tm.Graph.grid(5, 6).normalised().to(F64)
@@ -333,6 +343,11 @@ class Ranks(unittest.TestCase):
                     seconds, text = outcomes[rank][1]
                     self.assertLess(seconds, 8 + 5)
                     self.assertIn(f"rank {who} stopped", text)
+
+    def test_ranks_that_left_because_of_it_are_not_blamed(self):
+        outcomes = ranks.start(4, asks_late, 1)
+        for rank in (0, 2, 3):
+            self.assertEqual(outcomes[rank], ("result", "rank 1 stopped: no sign of life for 1.5 seconds"))
 
     def test_a_rank_that_stalls_is_named(self):
         outcomes = ranks.start(3, dies, 1, "stalls", 5, timeout=3)
