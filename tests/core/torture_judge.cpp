@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "torture/expected.h"
 #include "torture/judge.h"
 #include "torture/refusal.h"
 
@@ -62,6 +63,28 @@ TEST(TortureJudge, LeavesOutEntriesWhoseScaleIsInfinite) {
   EXPECT_FALSE(some.failed());
   other.compare("x", at::tensor({2.0, 0.0}, at::kDouble), want, scale, 1e-3);
   EXPECT_TRUE(other.failed());
+}
+
+/// Entry (0, 1) of M is 1e-30 where its method is accurate to 1: it may come out as zero, so that exp(20) is not the
+/// largest exponential of the row, whose denominator is then far from the clamp.
+TEST(TortureExpected, ARowMayLoseItsLargestScore) {
+  const at::Tensor matrix = at::eye(2, at::kDouble);
+  matrix[0][1].fill_(1e-30);
+  const at::Tensor q = at::ones({2, 1}, at::kDouble), k = at::tensor({0.0, 20.0}, at::kDouble).view({2, 1}),
+                   v = at::tensor({2.6, 1e-4}, at::kDouble).view({2, 1});
+  const torture::Tolerance tolerance = torture::tolerance_of(at::kBFloat16, 0);
+  const auto expected = [&](double eps) {
+    return torture::expected_softmax({q, k, v, {matrix, at::ones_like(matrix)}, false, 1, eps}, tolerance);
+  };
+  const torture::Expected clamped = expected(1e-3);
+  EXPECT_FALSE(clamped.sound[0].item<bool>());
+  EXPECT_GE(clamped.scale[0].item<double>(), 2.6);  // what a mask without the entry gives
+  // The other row has its largest score for certain.
+  EXPECT_TRUE(clamped.sound[1].item<bool>());
+  // Where the clamp does not act, nothing depends on which exponent is taken out: the bound stays what it was.
+  const torture::Expected free = expected(1e-12);
+  EXPECT_FALSE(free.sound[0].item<bool>());
+  EXPECT_LT(free.scale[0].item<double>(), 1e13);
 }
 
 }  // namespace

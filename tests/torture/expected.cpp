@@ -15,10 +15,15 @@ at::Tensor kept_away(const at::Tensor& denominator, double eps) {
   return at::where(denominator.abs() < eps, least, denominator);
 }
 
-/// Everything but the weights is the same for both kinds of attention. `sums` E_ij; `doubtful`: rows that rounding
-/// decides for another reason, or undefined.
+/// Rows that rounding decides for a reason besides the size of D.
+struct Doubtful {
+  at::Tensor rows;   ///< bool [..., N, 1], or undefined: none
+  at::Tensor least;  ///< [..., N, 1]: the clamp of D may act as low as this part of eps there
+};
+
+/// Everything but the weights is the same for both kinds of attention. `sums` E_ij.
 Expected normalised(const at::Tensor& weights, const at::Tensor& sums, const at::Tensor& entries, const at::Tensor& v,
-                    double eps, const Tolerance& tolerance, const at::Tensor& doubtful = {}) {
+                    double eps, const Tolerance& tolerance, const Doubtful& doubtful = {}) {
   Expected result;
   const double tol = tolerance.total();
   const at::Tensor d = weights.sum(-1, true), kept = kept_away(d, eps);
@@ -30,13 +35,17 @@ Expected normalised(const at::Tensor& weights, const at::Tensor& sums, const at:
   at::Tensor unsure =
       ((plain.abs() - eps).abs() <= 2 * off).logical_or((plain.abs() <= 2 * off).logical_and(plain.abs() < 2 * eps));
   unsure = unsure.logical_and(total > 0);
-  if (doubtful.defined()) unsure = unsure.logical_or(doubtful);
+  at::Tensor floor = at::full_like(plain, eps * 0.99);
+  if (doubtful.rows.defined()) {
+    unsure = unsure.logical_or(doubtful.rows);
+    floor = at::where(doubtful.rows, floor * doubtful.least, floor);
+  }
   result.sound = (condition * tol < 0.1).logical_and(unsure.logical_not());
   const at::Tensor reach = at::matmul(sums, v.detach().abs());
   result.spread = reach / size;
   const at::Tensor error = (reach + total * out.abs()) / size;
-  const at::Tensor least = (plain.abs() - 2 * off).clamp_min(eps * 0.99);
-  result.scale = at::where(result.sound, error, reach * (1 + tol) / least);
+  const at::Tensor least = at::maximum(plain.abs() - 2 * off, floor);
+  result.scale = at::where(result.sound, error, safe_divide(reach * (1 + tol), least));
   result.inverse = condition / size;
   result.weighted = sums * result.inverse;
   result.entries = entries;
@@ -100,16 +109,22 @@ Expected expected_softmax(const SoftmaxProblem& p, const Tolerance& tolerance) {
   const at::Tensor sizes = weights.detach() * (1 + terms * ratio);
   const at::Tensor product = weights * p.mask.matrix;
   // An entry that is zero may come out as rounding and count for the maximum, and a tiny one as zero and not count:
-  // that scales a row, which matters where its denominator is clamped.
+  // that scales a row, which matters where its denominator is clamped. With the tiny ones gone the maximum may be as
+  // low as that of the rest, or as any score where there is no rest; the row is then larger by what the maximum is
+  // lower, and eps as much smaller beside it.
   const at::Tensor wide = largest_where(p.mask.magnitude.expand_as(matrix) > 0),
-                   narrow = largest_where(matrix.abs() > p.mask.magnitude * tolerance.total());
+                   certain = (matrix.abs() > p.mask.magnitude * tolerance.total()).expand_as(plain),
+                   narrow = largest_where(certain);
   const at::Tensor d = product.detach().sum(-1, true).abs();
   const at::Tensor clamped = d * (largest - wide).exp() < p.eps * 1.01;
   // Exponentials of absent pairs, which are in the gradient of M alone, are cut off before they overflow.
   const double most = tolerance.inside < 1e-8 ? 300 : 40;
   const at::Tensor beyond = plain.amax(-1, true) - largest > most;
+  const at::Tensor lowest = at::where(certain.any(-1, true), narrow, plain.amin(-1, true));
+  const at::Tensor rescaled = clamped.logical_and(wide != narrow);
+  const at::Tensor least = at::where(rescaled, (lowest - largest).clamp_max(0).exp(), 1.0);
   return normalised(product, sizes * p.mask.magnitude, sizes, p.v, p.eps, tolerance,
-                    clamped.logical_and(wide != narrow).logical_or(beyond));
+                    {rescaled.logical_or(beyond), least});
 }
 
 Scales softmax_scales(const SoftmaxProblem& p, const Expected& expected, const at::Tensor& cotangent) {
