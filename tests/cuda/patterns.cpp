@@ -1,6 +1,8 @@
 #include "cuda/device.h"
 #include "sparse/product_estimate.h"
+#include "sparse/sddmm.h"
 #include "support/compare.h"
+#include "support/mask_contract.h"
 
 namespace topomask {
 namespace {
@@ -65,6 +67,27 @@ TEST_F(Patterns, MovedTwiceAreOne) {
   EXPECT_EQ(there, pattern->to(at::kCUDA));
   EXPECT_EQ(there->to(at::kCPU), pattern);
   EXPECT_EQ(there->to(gpu_), there);
+}
+
+/// Rows of visits name a column again and again: products and dots over such rows, longer than there are columns, both
+/// ways.
+TEST_F(Patterns, WithRepeatedColumnsHaveLongRowsToo) {
+  constexpr int64_t kNodes = 12, kLong = 5000, kWidth = 3;
+  const at::Tensor counts = at::full({kNodes}, 7, at::kLong);
+  counts[4].fill_(kLong);
+  const at::Tensor offsets = at::constant_pad_nd(counts.cumsum(0), {1, 0});
+  const int64_t entries = offsets[-1].item<int64_t>();
+  const at::Tensor columns = at::arange(entries, at::kLong).remainder(5).to(at::kInt);  // each of five, very often
+  const at::Tensor values = testing::normal({1, entries}, 1), x = testing::normal({1, 1, kNodes, kWidth}, 2);
+  const at::Tensor rows = at::repeat_interleave(counts), wide = columns.to(at::kLong);
+  const at::Tensor dense =
+      at::zeros({kNodes, kNodes}, at::kDouble).index_put_({rows, wide}, values[0], /*accumulate=*/true);
+  const auto pattern = std::make_shared<SparsePattern>(kNodes, kNodes, offsets.to(gpu_), columns.to(gpu_));
+  const SparseMatrix m{pattern, values[0].to(gpu_)};
+  EXPECT_TRUE(testing::close(matmul(m, x.to(gpu_)).cpu(), at::matmul(dense, x), 1e-10));
+  EXPECT_TRUE(testing::close(matmul_transposed(m, x.to(gpu_)).cpu(), at::matmul(dense.t(), x), 1e-10));
+  const at::Tensor pairs = at::matmul(x[0][0], x[0][0].t());
+  EXPECT_TRUE(testing::close(sddmm(x.to(gpu_), x.to(gpu_), *pattern, 1)[0].cpu(), pairs.index({rows, wide}), 1e-10));
 }
 
 TEST_F(Patterns, AndMasksElsewhereAreRefusedByName) {

@@ -1,5 +1,7 @@
 #include "cuda/device.h"
 #include "support/compare.h"
+#include "support/mask_contract.h"
+#include "topomask/walking_mask.h"
 
 namespace topomask {
 namespace {
@@ -95,6 +97,18 @@ TEST_F(Walks, MovedTablesGiveTheSameMaskAndGradient) {
   const at::Tensor grad_here = torch::autograd::grad({here}, {f}, {seed})[0];
   const at::Tensor grad_there = torch::autograd::grad({there}, {f}, {seed.to(gpu_)})[0];
   EXPECT_TRUE(at::allclose(grad_there, grad_here, 1e-10, 1e-12));
+}
+
+/// The walkers of a star meet in its hub, many times each: its row of the transpose has more entries than the graph has
+/// nodes, and is a long one though no row could be with distinct columns.
+TEST_F(Walks, ThatMeetInAHubAreAllCounted) {
+  const Graph graph = Graph::star(126).normalised().to(at::kDouble);
+  const WalkOptions options{.walkers = 40, .halting_probability = 0.2, .max_hops = 20, .seed = 8};
+  const at::Tensor f = at::linspace(1, 0.3, 12, at::kDouble);
+  const MaskPtr here = walking_mask(graph, f, options), there = walking_mask(graph.to(gpu_), f.to(gpu_), options);
+  const at::Tensor x = testing::normal({2, 1, graph.num_nodes(), 5}, 3), y = x.to(gpu_);
+  EXPECT_TRUE(testing::close(there->matmul(y).cpu(), here->matmul(x), 1e-10));
+  EXPECT_TRUE(testing::close(there->matmul_transposed(y).cpu(), here->matmul_transposed(x), 1e-10));
 }
 
 }  // namespace

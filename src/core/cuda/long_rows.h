@@ -15,4 +15,16 @@ inline int longest_short_row(int64_t entries, int64_t rows) {
   return static_cast<int>(std::min<int64_t>(most, INT32_MAX));
 }
 
+/// Whether a pattern of so many entries may have long rows, so that the second launch is needed. The number of columns
+/// says nothing about it: where every visit of a walk is an entry, a row names a column many times.
+inline bool may_have_long_rows(int64_t entries, int longest_short) {
+  return entries > longest_short;
+}
+
+/// The same for patterns whose columns are distinct inside a row, as SparsePattern asks for on the CPU: a row then has
+/// at most as many entries as there are columns, which saves the launch on small graphs.
+inline bool may_have_long_rows(int64_t entries, int64_t distinct_columns, int longest_short) {
+  return std::min(entries, distinct_columns) > longest_short;
+}
+
 }  // namespace topomask::cuda

@@ -179,8 +179,12 @@ class RowGroup {
     });
   }
 
-  __device__ __forceinline__ A dot(const Part& a, const Part& b) const {
-    A sum = partial_dot(a, b);
+  /// ⟨∂L/∂out, out⟩ of a row. An output beyond the range of its type is infinite; where nothing depends on it, it adds
+  /// nothing.
+  __device__ __forceinline__ A gradient_dot(const Part& grad, const Part& out) const {
+    A sum = 0;
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) sum += grad[i] != A(0) ? grad[i] * out[i] : A(0);
 #pragma unroll
     for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(kWarp, sum, step);
     return sum;

@@ -95,7 +95,7 @@ void spmm(const SpmmArgs<T, A>& args, cudaStream_t stream) {
     constexpr int kTile = kLanes * kChunks * Packet<T>::kSize;
     const dim3 grid(blocks(args.rows * args.slices, kLanes), (args.width + kTile - 1) / kTile);
     spmm_kernel<T, A, kLanes, kChunks><<<grid, kThreads, 0, stream>>>(args);
-    if (args.cols > args.longest_short_row) {
+    if (may_have_long_rows(args.entries, args.longest_short_row)) {
       long_spmm_kernel<T, A, kLanes, kChunks>
           <<<long_row_blocks(args.rows, args.slices), kLongThreads, 0, stream>>>(args);
     }
@@ -108,7 +108,7 @@ void sddmm(const SddmmArgs<T, A>& args, cudaStream_t stream) {
   with_group<T>(min(args.width, 32 * Packet<T>::kSize), [&](auto lanes, auto chunks) {
     constexpr int kLanes = decltype(lanes)::value, kChunks = decltype(chunks)::value;
     sddmm_kernel<T, A, kLanes, kChunks><<<blocks(args.rows * args.strands, kLanes), kThreads, 0, stream>>>(args);
-    if (args.cols > args.longest_short_row) {
+    if (may_have_long_rows(args.entries, args.longest_short_row)) {
       long_sddmm_kernel<T, A, kLanes, kChunks>
           <<<long_row_blocks(args.rows, args.strands), kLongThreads, 0, stream>>>(args);
     }

@@ -5,7 +5,8 @@
 #include <cstdint>
 
 // Products with a CSR matrix on the GPU: the twins of cpu_kernel.h, all slices in one launch. T is float, double,
-// __nv_bfloat16 or __half, A its accumulation type. Widths are multiples of 8, rows contiguous and 16-byte aligned.
+// __nv_bfloat16 or __half, A its accumulation type. Widths are multiples of 8, rows contiguous and 16-byte aligned. A
+// row may name a column more than once.
 
 namespace topomask::cuda {
 
