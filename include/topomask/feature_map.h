@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "topomask/export.h"
@@ -48,6 +49,8 @@ class FeatureMap {
   FeatureMap redrawn(uint64_t seed) const;
 
   const std::string& name() const;
+  /// The offset where the map is max(x, 0) + offset and nothing else, which kernels may compute on their way.
+  std::optional<double> relu_offset() const;
   at::Tensor operator()(const at::Tensor& x) const;  ///< [..., d_k] → [..., m], not stabilised
   at::Tensor queries(const at::Tensor& q) const;
   at::Tensor keys(const at::Tensor& k) const;

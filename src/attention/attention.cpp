@@ -34,14 +34,19 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const AttentionOptions& options) {
   const Inputs inputs("attention", q, k, v, mask, options.eps, options.memory_budget);
   const at::Tensor features_q = options.features.queries(inputs.q), features_k = options.features.keys(inputs.k);
-  const Problem problem{inputs.dims.fold(features_q), inputs.dims.fold(features_k), inputs.dims.fold(inputs.v), mask,
-                        options.eps};
-  if (problem.v.numel() == 0) return at::zeros_like(v);
+  if (inputs.v.numel() == 0) return at::zeros_like(v);
   const NoAutocast no_autocast;  // the dtypes of the inputs settle it
   const Route route = options.route != Route::automatic
                           ? options.route
-                          : plan_attention(*mask, inputs.workload(problem.q.size(-1)), options.memory_budget).route;
-  return inputs.dims.unfold(run(route, problem));
+                          : plan_attention(*mask, inputs.workload(features_q.size(-1)), options.memory_budget).route;
+  // The kernels of these routes take a mask of one head beside many, and rows wherever they are: to make heads part of
+  // the batch would be to copy tensors whose heads lie inside nodes.
+  const bool as_they_are = q.is_cuda() && features_q.dim() == 4 && (route == Route::fused || route == Route::sparse);
+  const auto fold = [&](const at::Tensor& x) { return as_they_are ? x : inputs.dims.fold(x); };
+  const bool nodes_first = as_they_are && inputs.v.stride(1) < inputs.v.stride(2);
+  const at::Tensor out =
+      run(route, {fold(features_q), fold(features_k), fold(inputs.v), mask, options.eps, nodes_first});
+  return as_they_are ? out : inputs.dims.unfold(out);
 }
 
 Plan explain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,

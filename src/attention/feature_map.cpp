@@ -17,7 +17,8 @@ struct FeatureMap::Rule {
   Scaling scaling = Scaling::none;
   at::Tensor omega;  ///< FAVOR+ only
   FavorOptions favor;
-  bool seeded = false;  ///< omega came from a seed and can be redrawn
+  bool seeded = false;                     ///< omega came from a seed and can be redrawn
+  std::optional<double> relu_offset = {};  ///< max(x, 0) + offset, but for the scaling
 };
 
 namespace {
@@ -66,7 +67,8 @@ FeatureMap FeatureMap::identity() {
 FeatureMap FeatureMap::relu(double offset) {
   check_finite("FeatureMap::relu", "offset", offset);
   TORCH_CHECK(offset >= 0, "FeatureMap::relu: offset must be >= 0, so that no feature is negative, got ", offset);
-  return custom("relu", [offset](const at::Tensor& x) { return offset == 0 ? x.relu() : x.relu() + offset; });
+  const auto function = [offset](const at::Tensor& x) { return offset == 0 ? x.relu() : x.relu() + offset; };
+  return FeatureMap(std::make_shared<const Rule>(Rule{.name = "relu", .function = function, .relu_offset = offset}));
 }
 
 FeatureMap FeatureMap::elu() {
@@ -116,6 +118,10 @@ FeatureMap FeatureMap::redrawn(uint64_t seed) const {
 
 const std::string& FeatureMap::name() const {
   return rule_->name;
+}
+
+std::optional<double> FeatureMap::relu_offset() const {
+  return rule_->scaling == Scaling::none ? rule_->relu_offset : std::nullopt;
 }
 
 at::Tensor FeatureMap::operator()(const at::Tensor& x) const {

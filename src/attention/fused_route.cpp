@@ -16,7 +16,8 @@ MaskTiles tiles_for(const char* op, const at::Tensor& q, int64_t value_dim, cons
 
 at::Tensor fused_route(const Problem& problem) {
   const MaskTiles tiles = tiles_for("attention", problem.q, problem.v.size(-1), *problem.mask, Weighting::kernel);
-  return std::get<0>(ops::fused_attention::forward(problem.q, problem.k, problem.v, tiles, {.eps = problem.eps}));
+  return std::get<0>(ops::fused_attention::forward(problem.q, problem.k, problem.v, tiles,
+                                                   {.eps = problem.eps, .nodes_first = problem.nodes_first}));
 }
 
 }  // namespace topomask

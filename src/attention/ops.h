@@ -13,7 +13,7 @@ namespace TOPOMASK_INTERNAL_API topomask {
 
 /// ops::sparse_attention::kernel_attention: out and the denominator.
 std::tuple<at::Tensor, at::Tensor> sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                                    const SparseMatrix& matrix, double eps);
+                                                    const SparseMatrix& matrix, double eps, bool nodes_first = false);
 
 /// ops::sparse_attention::softmax_attention: out, the maxima and the denominator.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> sparse_softmax_attention(const at::Tensor& q, const at::Tensor& k,

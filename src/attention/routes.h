@@ -7,13 +7,14 @@
 namespace topomask {
 
 /// Kernel attention with its shapes settled: features q, k [B, H, N, m] and values v [B, H, N, d] of one dtype, H the
-/// mask's.
+/// mask's; for the sparse and fused routes any H where the mask has one head.
 struct Problem {
   at::Tensor q;
   at::Tensor k;
   at::Tensor v;
   MaskPtr mask;
   double eps = 1e-6;
+  bool nodes_first = false;  ///< for the sparse and fused routes: out is [B, N, H, d] in memory
 };
 
 // Each route returns [B, H, N, d] in the dtype of v, the same to rounding, differentiable in q, k, v and the mask's

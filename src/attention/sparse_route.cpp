@@ -18,8 +18,9 @@ std::vector<at::Tensor> pattern_of(const SparseMatrix& matrix, const at::Tensor&
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor> sparse_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                                    const SparseMatrix& matrix, double eps) {
-  return ops::sparse_attention::kernel_attention(q, k, v, matrix.values_by_head(), pattern_of(matrix, q, v), eps);
+                                                    const SparseMatrix& matrix, double eps, bool nodes_first) {
+  return ops::sparse_attention::kernel_attention(q, k, v, matrix.values_by_head(), pattern_of(matrix, q, v), eps,
+                                                 nodes_first);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> sparse_softmax_attention(const at::Tensor& q, const at::Tensor& k,
@@ -32,7 +33,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sparse_softmax_attention(const at
 at::Tensor sparse_route(const Problem& problem) {
   const auto matrix = problem.mask->sparse();
   TORCH_CHECK(matrix, "attention: route must be one the mask offers, got sparse for mask ", problem.mask->name());
-  return std::get<0>(sparse_attention(problem.q, problem.k, problem.v, *matrix, problem.eps));
+  return std::get<0>(sparse_attention(problem.q, problem.k, problem.v, *matrix, problem.eps, problem.nodes_first));
 }
 
 }  // namespace topomask

@@ -3,9 +3,26 @@
 #include <ATen/ATen.h>
 
 #include "nn/layers.h"
+#include "nn/together.h"
+#include "ops/relu_qkv/op.h"
 #include "topomask/nn/attention.h"
 
 namespace topomask {
+
+std::vector<at::Tensor> parts_of(const at::Tensor& qkv) {
+  if (!qkv.is_cuda()) return qkv.permute({2, 0, 3, 1, 4}).contiguous().unbind(0);  // kernels want rows together
+  std::vector<at::Tensor> parts = qkv.unbind(2);
+  for (at::Tensor& part : parts) part = part.transpose(1, 2);
+  return parts;
+}
+
+at::Tensor attention_together(AttentionVariant& variant, const at::Tensor& qkv, const MaskPtr& mask,
+                              const FeatureMap& features) {
+  const std::optional<double> offset = features.relu_offset();
+  if (!offset || !ops::relu_qkv::supports(qkv)) return variant.AttentionVariant::forward_together(qkv);
+  const ops::relu_qkv::Parts parts = ops::relu_qkv::split(qkv, *offset);
+  return attention(parts.q, parts.k, parts.v, mask, {.features = FeatureMap::identity()});
+}
 
 AttentionVariant::AttentionVariant(std::shared_ptr<MaskSource> source) : source_(std::move(source)) {
   if (source_) register_module("mask", source_);
@@ -17,6 +34,11 @@ at::Tensor AttentionVariant::row(const at::Tensor& q, const at::Tensor& k, int64
   // The matrix times I.
   const at::Tensor eye = at::eye(tokens, q.options()).expand({q.size(0), q.size(1), tokens, tokens});
   return forward(q, k, eye).select(-2, token);
+}
+
+at::Tensor AttentionVariant::forward_together(const at::Tensor& qkv) {
+  const auto parts = parts_of(qkv);
+  return forward(parts[0], parts[1], parts[2]);
 }
 
 MaskPtr AttentionVariant::mask() {
@@ -32,6 +54,10 @@ KernelAttention::KernelAttention(std::shared_ptr<MaskSource> source, FeatureMap 
 
 at::Tensor KernelAttention::forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   return attention(q, k, v, mask(), {.features = features_});
+}
+
+at::Tensor KernelAttention::forward_together(const at::Tensor& qkv) {
+  return attention_together(*this, qkv, mask(), features_);
 }
 
 at::Tensor SoftmaxAttention::forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
@@ -60,21 +86,16 @@ MultiheadAttention::MultiheadAttention(int64_t width, int64_t heads, std::shared
       projection_(register_module("projection", torch::nn::Linear(width, width))),
       variant_(register_module("variant", std::move(variant))) {}
 
-std::vector<at::Tensor> MultiheadAttention::split(const at::Tensor& x) {
-  const at::Tensor heads = topomask::forward(qkv_, x).unflatten(-1, {3, heads_, x.size(-1) / heads_});
-  if (!x.is_cuda()) return heads.permute({2, 0, 3, 1, 4}).contiguous().unbind(0);  // kernels want rows together
-  std::vector<at::Tensor> parts = heads.unbind(2);
-  for (at::Tensor& part : parts) part = part.transpose(1, 2);
-  return parts;
+at::Tensor MultiheadAttention::together(const at::Tensor& x) {
+  return topomask::forward(qkv_, x).unflatten(-1, {3, heads_, x.size(-1) / heads_});
 }
 
 at::Tensor MultiheadAttention::forward(const at::Tensor& x) {
-  const auto qkv = split(x);
-  return topomask::forward(projection_, variant_->forward(qkv[0], qkv[1], qkv[2]).transpose(1, 2).flatten(2));
+  return topomask::forward(projection_, variant_->forward_together(together(x)).transpose(1, 2).flatten(2));
 }
 
 at::Tensor MultiheadAttention::row(const at::Tensor& x, int64_t token) {
-  const auto qkv = split(x);
+  const auto qkv = parts_of(together(x));
   return variant_->row(qkv[0], qkv[1], token);
 }
 

@@ -23,6 +23,14 @@ TEST(FeatureMap, ComputesItsFormula) {
   EXPECT_TRUE(close(FeatureMap::exp().scaled(Scaling::inverse_fourth_root)(x), (x / std::pow(5.0, 0.25)).exp(), 1e-15));
 }
 
+TEST(FeatureMap, KnowsWhetherItIsReluAlone) {
+  EXPECT_EQ(FeatureMap::relu().relu_offset(), 0.0);
+  EXPECT_EQ(FeatureMap::relu(0.1).scaled(Scaling::none).relu_offset(), 0.1);
+  EXPECT_FALSE(FeatureMap::relu().scaled(Scaling::inverse_sqrt).relu_offset());
+  EXPECT_FALSE(FeatureMap::custom("relu", [](const at::Tensor& x) { return x.relu().clamp_max(6); }).relu_offset());
+  EXPECT_FALSE(FeatureMap::identity().relu_offset());
+}
+
 TEST(FeatureMap, FavorEstimatesTheSoftmaxKernel) {
   // Short vectors: the estimator's tails are light enough for a normal approximation.
   const at::Tensor q = normal({4, 8}, 2) * 0.6, k = normal({4, 8}, 3) * 0.6;

@@ -44,6 +44,15 @@ std::vector<MaskPtr> every_kind_on_gpu(int64_t heads) {
           with_global_tokens(dense_mask(positive({260, 260}, 8)), 5)};
 }
 
+/// The entries of a matrix that are not zero.
+SparseMatrix sparse_matrix_of(const at::Tensor& matrix) {
+  const at::Tensor places = matrix.nonzero(), counts = (matrix != 0).sum(1);
+  auto pattern =
+      std::make_shared<SparsePattern>(matrix.size(0), matrix.size(1), at::constant_pad_nd(counts.cumsum(0), {1, 0}),
+                                      places.select(1, 1).to(at::kInt).contiguous());
+  return {pattern, matrix.masked_select(matrix != 0)};
+}
+
 struct Rows {
   at::ScalarType dtype;
   int64_t features, value_dim;
@@ -108,6 +117,43 @@ TEST_F(FusedOnGpu, IsTheDenseRouteInWideRows) {
   for (const MaskPtr& mask : every_kind_on_gpu(2)) {
     expect_dense_route(mask, {at::kBFloat16, 256, 130, 0.02}, gpu_);
     expect_dense_route(mask, {at::kFloat, 201, 256, 1e-4}, gpu_);  // exponents of ten, whose error is theirs times e^x
+  }
+}
+
+/// Row 3 of M nearly cancels: its output is beyond float16, and nothing depends on it. Its gradient is zero, and those
+/// of the other rows are what they are.
+TEST_F(FusedOnGpu, AnOutputBeyondFloat16SpoilsNoGradient) {
+  constexpr int64_t kNodes = 40;
+  const at::Tensor left = at::zeros({kNodes, 2}), right = at::zeros({kNodes, 2});
+  left.select(1, 0).fill_(1);
+  right.select(1, 0).fill_(1);
+  left[3] = at::tensor({0.F, 1.F});
+  right[0][1].fill_(1);
+  right[1][1].fill_(-1 + 0x1p-17F);
+  const at::Tensor matrix = at::matmul(left, right.t()).to(at::kDouble);
+  at::Tensor v = testing::normal({1, 1, kNodes, 8}, 3);
+  v[0][0][0].fill_(1);
+  v[0][0][1].fill_(0);
+  at::Tensor cotangent = testing::normal({1, 1, kNodes, 8}, 4);
+  cotangent[0][0][3].fill_(0);
+  const at::Tensor q = testing::normal({1, 1, kNodes, 8}, 1) * 0.01, k = testing::normal({1, 1, kNodes, 8}, 2) * 0.01;
+  const auto all = [&](const MaskPtr& mask, Route route, at::ScalarType type, at::Device device) {
+    std::vector<at::Tensor> inputs;
+    for (const at::Tensor& x : {q, k, v}) inputs.push_back(x.to(at::kHalf).to(device, type).requires_grad_());
+    const at::Tensor out =
+        softmax_attention(inputs[0], inputs[1], inputs[2], mask, {.mask = SoftmaxMask::multiplicative, .route = route});
+    EXPECT_EQ(out[0][0][3].isinf().all().item<bool>(), type == at::kHalf);
+    return gradients(out, cotangent.to(at::kHalf).to(device, type), inputs);
+  };
+  const auto expected = all(dense_mask(matrix), Route::dense, at::kDouble, at::kCPU);
+  const SparseMatrix entries = sparse_matrix_of(matrix.to(at::kFloat));
+  for (const auto& [mask, route] :
+       {std::pair(free_features_mask(left, right), Route::fused),
+        std::pair(dense_mask(matrix.to(at::kFloat)), Route::fused), std::pair(sparse_mask(entries), Route::sparse)}) {
+    const auto actual = all(mask->to(gpu_), route, at::kHalf, gpu_);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(close(actual[i].cpu(), expected[i], 5e-3, 1e-3)) << mask->name() << ", tensor " << i;
+    }
   }
 }
 

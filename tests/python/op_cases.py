@@ -152,7 +152,8 @@ def fused_calls(dtype=torch.float64, requires_grad=True):
         6: (learnt(heads, nodes, 2), learnt(heads, nodes, 2), codes, 0),  # factors
     }
     return [
-        (ops.fused_attention, (q, k, v, *tensors, kind, shift, 0, number % 3, 0.5, 1e-6))
+        (ops.fused_attention, (q, k, v, *tensors, kind, shift, 0, number % 3, 0.5, 1e-6, *nodes_first))
+        for nodes_first in ((), (True,))
         for number, (kind, (*tensors, shift)) in enumerate(kinds.items())
     ]
 
@@ -172,6 +173,7 @@ def differentiable_calls(**options):
         ("sparse_softmax_attention", ops.sparse_softmax_attention, (*product_arguments(case), 0.5, 1e-6)),
         ("scores kept", ops.sparse_attention_forward, (*product_arguments(case), False, 1.0, 1e-6, True)),
         ("softmax, scores kept", ops.sparse_attention_forward, (*product_arguments(case), True, 0.5, 1e-6, True)),
+        ("nodes first", ops.sparse_attention_forward, (*product_arguments(case), False, 1.0, 1e-6, True, True)),
         ("softmax, scores not kept", ops.sparse_attention_forward, (*product_arguments(tall), True, 0.5, 1e-6, False)),
         ("factored_product", ops.factored_product, factored_case(**options)),
         ("normalised_weights", ops.normalised_weights, weights_arguments(1, **options)),
@@ -222,10 +224,13 @@ def backward_calls():
     for function, args in fused_calls(requires_grad=False):
         results = function(*args)
         for want in (False, True):
-            calls.append((ops.fused_attention_backward, (results[0], *args[:6], *results, *args[6:], want)))
+            calls.append((ops.fused_attention_backward, (results[0], *args[:6], *results, *args[6:12], want)))
     products, *lists = pair_arguments(requires_grad=False)
     values = ops.hop_pair_values(products, *lists)
     calls.append((ops.hop_pair_values_backward, (values, *lists, products.shape[1])))
+    together = torch.randn(2, 5, 3, 2, 8, dtype=torch.float64)
+    parts = [torch.randn(2, 2, 5, 8, dtype=torch.float64) for _ in range(3)]
+    calls += [(ops.relu_qkv, (together, 0.5)), (ops.relu_qkv_backward, (*parts, together))]
     return [*calls, *block_calls()]
 
 

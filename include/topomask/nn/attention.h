@@ -78,6 +78,9 @@ class AttentionVariant : public torch::nn::Module {
   /// q, k, v [B, H, T, d] → [B, H, T, d].
   virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) = 0;
 
+  /// The same of all three as one layer makes them, qkv [B, T, 3, H, d]. By itself it takes them apart.
+  virtual at::Tensor forward_together(const at::Tensor& qkv);
+
   /// Row `token` of the attention matrix, [B, H, T]: how much it takes from each token. O(T²): for pictures.
   at::Tensor row(const at::Tensor& q, const at::Tensor& k, int64_t token);
 
@@ -93,6 +96,7 @@ class KernelAttention final : public AttentionVariant {
  public:
   KernelAttention(std::shared_ptr<MaskSource> source, FeatureMap features);
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) override;
+  at::Tensor forward_together(const at::Tensor& qkv) override;
 
  private:
   FeatureMap features_;
@@ -115,7 +119,7 @@ class MultiheadAttention final : public torch::nn::Module {
   AttentionVariant& variant() { return *variant_; }
 
  private:
-  std::vector<at::Tensor> split(const at::Tensor& x);  // q, k, v
+  at::Tensor together(const at::Tensor& x);  // q, k and v, [B, T, 3, H, d]
 
   int64_t heads_;
   torch::nn::Linear qkv_, projection_;

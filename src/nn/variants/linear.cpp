@@ -1,3 +1,4 @@
+#include "nn/together.h"
 #include "topomask/attention.h"
 #include "topomask/masks.h"
 #include "topomask/nn/variants.h"
@@ -13,6 +14,9 @@ class LinearAttention final : public AttentionVariant {
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) override {
     return attention(q, k, v, none_, {.features = features_});
+  }
+  at::Tensor forward_together(const at::Tensor& qkv) override {
+    return attention_together(*this, qkv, none_, features_);
   }
 
  private:

@@ -188,9 +188,10 @@ class RowTile {
     }
   }
 
-  /// The tile's own rows of a matrix [., width]: row g of the sums times `upper`, row g + 8 times `lower`.
-  __device__ __forceinline__ void store_own(T* to, int width, const float (&sums)[kWidth / 8][4], float upper = 1,
-                                            float lower = 1) const {
+  /// The tile's own rows of a matrix [., width] whose rows start `pitch` values apart: row g of the sums times `upper`,
+  /// row g + 8 times `lower`.
+  __device__ __forceinline__ void store_own(T* to, int64_t pitch, int width, const float (&sums)[kWidth / 8][4],
+                                            float upper = 1, float lower = 1) const {
     __syncwarp();
     const Rows staged = rows_of(0, 0);
 #pragma unroll
@@ -204,7 +205,7 @@ class RowTile {
     for (int e = lane; e < kTileRows * Rows::kPackets; e += 32) {
       const int row = e / Rows::kPackets, packet = e % Rows::kPackets;
       if (!has(row) || packet * 8 >= width) continue;
-      *reinterpret_cast<uint4*>(to + (first_row + row) * width + packet * 8) =
+      *reinterpret_cast<uint4*>(to + (first_row + row) * pitch + packet * 8) =
           load_shared(staged.base + Rows::at(row, packet));
     }
   }

@@ -10,8 +10,8 @@
 namespace topomask::ops::fused_attention {
 
 using ForwardSignature = Three(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                               const at::Tensor&, const at::Tensor&, int64_t, int64_t, int64_t, int64_t, double,
-                               double);
+                               const at::Tensor&, const at::Tensor&, int64_t, int64_t, int64_t, int64_t, double, double,
+                               bool);
 using BackwardSignature = Five(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                const at::Tensor&, const at::Tensor&, int64_t, int64_t, int64_t, int64_t, double, double,
@@ -27,13 +27,15 @@ struct Arguments {
         globals(mask.globals),
         weighting(static_cast<int64_t>(options.weighting)),
         scale(options.scale),
-        eps(options.eps) {}
+        eps(options.eps),
+        nodes_first(options.nodes_first) {}
 
   static at::Tensor none(const at::Tensor& q, at::ScalarType type) { return at::empty({0}, q.options().dtype(type)); }
 
   at::Tensor values, right, index;
   int64_t kind, shift, globals, weighting;
   double scale, eps;
+  bool nodes_first;
 };
 
 inline MaskTiles tiles_of(const at::Tensor& values, const at::Tensor& right, const at::Tensor& index, int64_t kind,
@@ -41,8 +43,8 @@ inline MaskTiles tiles_of(const at::Tensor& values, const at::Tensor& right, con
   return {static_cast<TileKind>(kind), values, right, index, shift, globals};
 }
 
-inline Options options_of(int64_t weighting, double scale, double eps) {
-  return {static_cast<Weighting>(weighting), scale, eps};
+inline Options options_of(int64_t weighting, double scale, double eps, bool nodes_first = false) {
+  return {static_cast<Weighting>(weighting), scale, eps, nodes_first};
 }
 
 }  // namespace topomask::ops::fused_attention

@@ -18,10 +18,11 @@ class Attention : public torch::autograd::Function<Attention> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                                const Tensor& values, const Tensor& right, const Tensor& index, int64_t kind,
-                               int64_t shift, int64_t globals, int64_t weighting, double scale, double eps) {
+                               int64_t shift, int64_t globals, int64_t weighting, double scale, double eps,
+                               bool nodes_first) {
     at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, denominator, largest] = call<"fused_attention", ForwardSignature>(
-        q, k, v, values, right, index, kind, shift, globals, weighting, scale, eps);
+        q, k, v, values, right, index, kind, shift, globals, weighting, scale, eps, nodes_first);
     ctx->save_for_backward({q, k, v, values, right, index, out, denominator, largest});
     ctx->mark_non_differentiable({denominator, largest});
     ctx->saved_data["integers"] = std::vector<int64_t>{kind, shift, globals, weighting};
@@ -38,7 +39,7 @@ class Attention : public torch::autograd::Function<Attention> {
         grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], saved[6], saved[7], saved[8], integers[0],
         integers[1], integers[2], integers[3], ctx->saved_data["scale"].toDouble(), ctx->saved_data["eps"].toDouble(),
         want_mask);
-    variable_list result(12);
+    variable_list result(13);
     result[0] = q;
     result[1] = k;
     result[2] = v;
@@ -50,8 +51,9 @@ class Attention : public torch::autograd::Function<Attention> {
 
 Three forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& right,
                        const Tensor& index, int64_t kind, int64_t shift, int64_t globals, int64_t weighting,
-                       double scale, double eps) {
-  const auto result = Attention::apply(q, k, v, values, right, index, kind, shift, globals, weighting, scale, eps);
+                       double scale, double eps, bool nodes_first) {
+  const auto result =
+      Attention::apply(q, k, v, values, right, index, kind, shift, globals, weighting, scale, eps, nodes_first);
   return {result[0], result[1], result[2]};
 }
 

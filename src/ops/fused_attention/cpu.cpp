@@ -8,6 +8,7 @@
 #include "ops/fused_attention/arguments.h"
 #include "ops/fused_attention/cpu_kernel.h"
 #include "ops/fused_attention/cpu_mask.h"
+#include "ops/row_layout.h"
 
 // A task takes a block of rows and steps through the columns: scores by a matrix product, weights in the cache, sums by
 // another product. How the work is cut depends on the sizes alone.
@@ -92,7 +93,7 @@ void run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTi
 
 Three forward_cpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const Tensor& values, const Tensor& right,
                   const Tensor& index, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
-                  double eps) {
+                  double eps, bool nodes_first) {
   const MaskTiles mask = tiles_of(values, right, index, kind, shift, globals);
   const Options options = options_of(weighting, scale, eps);
   check(q_in, k_in, v_in, mask, options);
@@ -110,7 +111,7 @@ Three forward_cpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, co
   } else {
     out.zero_(), denominator.zero_(), largest.zero_();
   }
-  return {out.to(v_in.scalar_type()), denominator, largest};
+  return {in_row_layout(out.to(v_in.scalar_type()), nodes_first), denominator, largest};
 }
 
 /// Where a backward pass puts its results: of what several tasks add to, each part has its own.

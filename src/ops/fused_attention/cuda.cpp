@@ -14,6 +14,7 @@
 #include "ops/fused_attention/arguments.h"
 #include "ops/fused_attention/cuda_kernel.h"
 #include "ops/fused_attention/tile_groups.h"
+#include "ops/row_layout.h"
 
 // fused_attention on the GPU: layout and launches.
 
@@ -152,23 +153,23 @@ template <class T>
 Tensor run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options,
                    const Tensor& denominator, const Tensor& largest) {
   const Call<T> call(q, k, v, mask, options, denominator, largest);
-  const Tensor out = at::empty(call.v.sizes(), call.v.options());
+  const Tensor out = empty_rows(call.v.sizes(), call.v.options(), options.nodes_first);
   C10_CUDA_CHECK(cuda::fused_forward(call.args, rows_of<T>(out), c10::cuda::getCurrentCUDAStream()));
-  return cuda::from_rows(out, v.size(3)).to(v.scalar_type());
+  return in_row_layout(out.narrow(3, 0, v.size(3)).to(v.scalar_type()), options.nodes_first);
 }
 
 Three forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& right,
                    const Tensor& index, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
-                   double eps) {
+                   double eps, bool nodes_first) {
   const MaskTiles mask = tiles_of(values, right, index, kind, shift, globals);
-  const Options options = options_of(weighting, scale, eps);
+  const Options options = options_of(weighting, scale, eps, nodes_first);
   check(q, k, v, mask, options);
   check_rows(q, v, mask, options);
   const c10::cuda::CUDAGuard guard(q.device());
   const auto sums = q.options().dtype(at::kFloat);
   const Tensor denominator = at::empty(q.sizes().slice(0, 3), sums);
   const Tensor largest = options.weighting == Weighting::kernel ? at::empty({0}, sums) : at::empty_like(denominator);
-  if (v.numel() == 0) return {at::zeros_like(v), denominator.zero_(), largest.zero_()};
+  if (v.numel() == 0) return {in_row_layout(at::zeros_like(v), nodes_first), denominator.zero_(), largest.zero_()};
   const auto run = is_native(problem_of(q, v, mask, options)) ? run_forward<__nv_bfloat16> : run_forward<float>;
   return {run(q, k, v, mask, options, denominator, largest), denominator, largest};
 }

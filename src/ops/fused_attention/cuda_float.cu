@@ -1,6 +1,7 @@
 #include "ops/fused_attention/cuda_float_mask_gradient.cuh"
 #include "ops/fused_attention/cuda_float_rows.cuh"
 #include "ops/fused_attention/cuda_launch.cuh"
+#include "ops/fused_attention/cuda_statistics.cuh"
 
 // Fused attention in float32: the passes of cuda_kernel.h.
 
@@ -15,14 +16,12 @@ __global__ void float_statistics_kernel(const FusedArgs<float> a, const FusedGra
   const float* out = g.out.data + slice_of(g.out, slice / a.heads, slice % a.heads) + row * g.out.row;
   const float* grad = g.grad.data + slice_of(g.grad, slice / a.heads, slice % a.heads) + row * g.grad.row;
   float sum = 0;
-  for (int c = lane; c < g.grad.width; c += 8) sum += out[c] * grad[c];
+  // A float16 output beyond its range is infinite; where nothing depends on it, it adds nothing.
+  for (int c = lane; c < g.grad.width; c += 8) sum += grad[c] != 0 ? out[c] * grad[c] : 0.f;
 #pragma unroll
   for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
   if (lane != 0 || mine >= rows) return;
-  const float d = a.denominator[at];
-  const bool free = a.weighting == Weighting::additive || fabsf(d) >= a.eps;
-  g.inverse[at] = 1.f / (free ? d : clamped(d, a.eps));
-  g.delta[at] = free ? sum : 0.f;
+  store_statistics(a, g, at, sum);
 }
 
 template <FloatPass kPass>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ops/fused_attention/cuda_float_rows.cuh"
+#include "ops/fused_attention/cuda_group_walk.cuh"
 #include "ops/fused_attention/cuda_reduce.cuh"
 
 // The gradient of the values of a mask in float32: a block holds a tile of 64 by 64 of the gradient of M, as in
@@ -27,17 +28,14 @@ __global__ void __launch_bounds__(kFloatTileThreads)
   const int nodes = (int)a.mask.nodes, globals = (int)a.mask.globals, inner = nodes - globals;
   // A warp holds sixteen rows of one half of the columns.
   const int row = (int)threadIdx.x / 32 % 4 * 16, column = (int)threadIdx.x / 128 * 32, lane = threadIdx.x % 32;
-  const int part = blockIdx.x, mask_head = blockIdx.y, split = blockIdx.z;
+  const int mask_head = blockIdx.y;
   const bool kernel = a.weighting == Weighting::kernel, additive = a.weighting == Weighting::additive;
   const TileValues<kKind, false> mask(a.mask, mask_head, a.window);
   const FloatTile left{reinterpret_cast<float*>(shared), FloatTile::stride_of(64)};
   const FloatTile right{left.data + 64 * left.stride, left.stride};
 
-  const int sharing = a.mask.heads == 1 ? a.batch * a.heads : a.batch;
-  const int begin = (int)((int64_t)sharing * split / groups.splits);
-  const int count = (int)((int64_t)sharing * (split + 1) / groups.splits) - begin;
-  const int copy = kKind == TileKind::matrix ? split : split * groups.parts + part;
-  float* sums = all_sums + ((int64_t)copy * a.mask.heads + mask_head) * a.mask.length;
+  const GroupWalk<kTile> walk(a, groups);
+  float* sums = walk.own_copy(all_sums, a.mask, kKind == TileKind::matrix);
   const float* values = a.mask.values + (a.mask.heads == 1 ? 0 : mask_head) * a.mask.length;
   float* histogram = reinterpret_cast<float*>(shared + float_mask_gradient_shared<kKind>(0)) + threadIdx.x;
   const int places = min((int)a.mask.length - groups.first_place, (int)kLongestTable);  // that this launch sums
@@ -46,19 +44,14 @@ __global__ void __launch_bounds__(kFloatTileThreads)
   }
   const TileSums to{reinterpret_cast<float*>(shared), histogram, sums};
 
-  for (int round = 0; round * groups.parts < groups.groups; ++round) {
-    const int group = round * groups.parts + (round % 2 == 0 ? part : groups.parts - 1 - part);
+  for (int round = 0; walk.has_round(round); ++round) {
+    const int group = walk.group_of(round);
     if (group >= groups.groups) continue;
-    const bool alone = groups.first == nullptr;
-    const int blocks = (nodes + kTile - 1) / kTile, member0 = alone ? group : groups.first[group];
-    const int members = alone ? 1 : groups.first[group + 1] - member0;
-    const auto row_of = [&](int member) { return (alone ? member / blocks : groups.rows[member]) * kTile; };
-    const auto column_of = [&](int member) { return (alone ? member % blocks : groups.columns[member]) * kTile; };
+    const int member0 = walk.first_member(group), steps = walk.steps(group);
     float total[4][4] = {};
-    for (int step = 0; step < members * count; ++step) {
-      const int member = member0 + step / count, row0 = row_of(member), column0 = column_of(member);
-      const int slice = begin + step % count, batch = a.mask.heads == 1 ? slice / a.heads : slice,
-                head = a.mask.heads == 1 ? slice % a.heads : mask_head;
+    for (int step = 0; step < steps; ++step) {
+      const typename GroupWalk<kTile>::Step at = walk.step_at(member0, step);
+      const int row0 = at.row0, column0 = at.column0, batch = at.batch, head = at.head;
       const int64_t stats = (int64_t)(batch * a.heads + head) * nodes;
       const auto product = [&](float(&result)[4][4], const FusedRows<const float>& x, const FusedRows<const float>& y) {
         for (int chunk = 0; chunk < x.width; chunk += 64) {
@@ -96,7 +89,7 @@ __global__ void __launch_bounds__(kFloatTileThreads)
         }
       }
     }
-    const int row0 = row_of(member0), column0 = column_of(member0);
+    const int row0 = walk.row_of(member0), column0 = walk.column_of(member0);
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
 #pragma unroll

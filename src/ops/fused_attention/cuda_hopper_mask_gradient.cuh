@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/fused_attention/cuda_group_walk.cuh"
 #include "ops/fused_attention/cuda_hopper_rows.cuh"
 #include "ops/fused_attention/cuda_reduce.cuh"
 
@@ -44,16 +45,11 @@ __global__ void __launch_bounds__(mask_gradient_threads<kTile, kWeighting>(), kT
   // The rows and columns of this warpgroup in the tile, in units of 64.
   const int warpgroup = kThreads == 128 ? 0 : __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
   const int rows_at = warpgroup % kRowGroups, columns_at = warpgroup / kRowGroups;
-  const int part = blockIdx.x, mask_head = blockIdx.y, split = blockIdx.z;
-  TileValues<kKind, false> mask(a.mask, mask_head, a.window);
+  TileValues<kKind, false> mask(a.mask, blockIdx.y, a.window);
   const int mask_bytes = mask.words(a.window) * 4;
 
-  // The slices that share this head of the mask, of which this block takes some.
-  const int sharing = a.mask.heads == 1 ? a.batch * a.heads : a.batch;
-  const int begin = (int)((int64_t)sharing * split / groups.splits);
-  const int count = (int)((int64_t)sharing * (split + 1) / groups.splits) - begin;
-  const int copy = kKind == TileKind::matrix ? split : split * groups.parts + part;
-  float* sums = all_sums + ((int64_t)copy * a.mask.heads + mask_head) * a.mask.length;
+  const GroupWalk<kTile> walk(a, groups);
+  float* sums = walk.own_copy(all_sums, a.mask, kKind == TileKind::matrix);
   float* histogram =
       reinterpret_cast<float*>(shared + hopper_mask_gradient_shared<kTile, kKind, kWeighting>(0, a.window)) +
       threadIdx.x;
@@ -63,23 +59,11 @@ __global__ void __launch_bounds__(mask_gradient_threads<kTile, kWeighting>(), kT
   }
   const TileSums to{reinterpret_cast<float*>(shared), histogram, sums};
 
-  for (int round = 0; round * groups.parts < groups.groups; ++round) {
-    const int group = round * groups.parts + (round % 2 == 0 ? part : groups.parts - 1 - part);
+  for (int round = 0; walk.has_round(round); ++round) {
+    const int group = walk.group_of(round);
     if (group >= groups.groups) continue;
-    const bool alone = groups.first == nullptr;
-    const int blocks = (nodes + kTile - 1) / kTile, member0 = alone ? group : groups.first[group];
-    const int steps = (alone ? 1 : groups.first[group + 1] - member0) * count;
-    const auto row_of = [&](int member) { return (alone ? member / blocks : groups.rows[member]) * kTile; };
-    const auto column_of = [&](int member) { return (alone ? member % blocks : groups.columns[member]) * kTile; };
-    // Where a step finds its tiles, known a step before it is loaded.
-    struct Step {
-      int row0, column0, batch, head;
-    };
-    const auto step_at = [&](int step) -> Step {
-      const int slice = begin + step % count, member = member0 + step / count;
-      return {row_of(member), column_of(member), a.mask.heads == 1 ? slice / a.heads : slice,
-              a.mask.heads == 1 ? slice % a.heads : mask_head};
-    };
+    const int member0 = walk.first_member(group), steps = walk.steps(group);
+    using Step = typename GroupWalk<kTile>::Step;  // known a step before it is loaded
     float inverse[2], delta[2], largest[2] = {}, next_inverse[2], next_delta[2], next_largest[2] = {};
     const auto load = [&](const Step& s, int stage) {
       const uint32_t at = room + stage * kStage;
@@ -110,7 +94,7 @@ __global__ void __launch_bounds__(mask_gradient_threads<kTile, kWeighting>(), kT
         for (int e = 0; e < 4; ++e) total[h][n][e] = 0;
       }
     }
-    Step now = step_at(0), next = step_at(min(1, max(steps - 1, 0)));
+    Step now = walk.step_at(member0, 0), next = walk.step_at(member0, min(1, max(steps - 1, 0)));
     const int row0 = now.row0, column0 = now.column0;
     TileValues<kKind, false> staged[2] = {mask, mask};
     int key[2] = {};
@@ -151,7 +135,7 @@ __global__ void __launch_bounds__(mask_gradient_threads<kTile, kWeighting>(), kT
       }
       if (step + 1 < steps) load(next, (step + 1) % 2);
       commit_copies();
-      next = step_at(min(step + 2, steps - 1));
+      next = walk.step_at(member0, min(step + 2, steps - 1));
 #pragma unroll
       for (int h = 0; h < kHalves; ++h) {
         if (h == kHalves - 1) {

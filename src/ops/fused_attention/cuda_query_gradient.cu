@@ -1,6 +1,7 @@
 #include "ops/fused_attention/cuda_hopper_rows.cuh"
 #include "ops/fused_attention/cuda_launch.cuh"
 #include "ops/fused_attention/cuda_rows.cuh"
+#include "ops/fused_attention/cuda_statistics.cuh"
 
 namespace topomask::cuda {
 
@@ -22,10 +23,7 @@ __global__ void statistics_kernel(const FusedArgs<T> a, const FusedGradArgs<T> g
 #pragma unroll
   for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
   if (lane != 0 || mine >= rows) return;
-  const float d = a.denominator[at];
-  const bool free = a.weighting == Weighting::additive || fabsf(d) >= a.eps;
-  g.inverse[at] = 1.f / (free ? d : clamped(d, a.eps));
-  g.delta[at] = free ? sum : 0.f;
+  store_statistics(a, g, at, sum);
 }
 
 }  // namespace

@@ -64,71 +64,37 @@ __device__ __forceinline__ uint64_t descriptor_of(uint32_t address) {
       mode(d[3][2]), mode(d[3][3]), mode(d[4][0]), mode(d[4][1]), mode(d[4][2]), mode(d[4][3]), mode(d[5][0]), \
       mode(d[5][1]), mode(d[5][2]), mode(d[5][3]), mode(d[6][0]), mode(d[6][1]), mode(d[6][2]), mode(d[6][3]), \
       mode(d[7][0]), mode(d[7][1]), mode(d[7][2]), mode(d[7][3])
+#define TOPOMASK_PRODUCT(types, operands, predicate, mode, ...)                                                        \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " predicate ", 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32." types \
+               " {" TOPOMASK_32 "}, " operands ";\n}"                                                                  \
+               : TOPOMASK_SUMS(mode)                                                                                   \
+               : __VA_ARGS__)
+// The sums are read where they are kept.
+#define TOPOMASK_PRODUCTS(types, operands, predicate, ...)           \
+  if constexpr (kKeep) {                                             \
+    TOPOMASK_PRODUCT(types, operands, predicate, "+f", __VA_ARGS__); \
+  } else {                                                           \
+    TOPOMASK_PRODUCT(types, operands, predicate, "=f", __VA_ARGS__); \
+  }
+#define TOPOMASK_PRODUCTS_OF(operands, predicate, ...)               \
+  if constexpr (std::is_same_v<T, __half>) {                         \
+    TOPOMASK_PRODUCTS("f16.f16", operands, predicate, __VA_ARGS__)   \
+  } else {                                                           \
+    TOPOMASK_PRODUCTS("bf16.bf16", operands, predicate, __VA_ARGS__) \
+  }
 /// d = (kKeep ? d : 0) + a · b over 16 values; kRows: b has rows of these values, else columns.
 template <class T, bool kKeep, bool kRows>
 __device__ __forceinline__ void warpgroup_step(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (std::is_same_v<T, __half>) {
-    if constexpr (kKeep) {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TOPOMASK_32
-          "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
-          : TOPOMASK_SUMS("+f")
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kKeep ? 1 : 0), "n"(kRows ? 1 : 0));
-    } else {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TOPOMASK_32
-          "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
-          : TOPOMASK_SUMS("=f")
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kKeep ? 1 : 0), "n"(kRows ? 1 : 0));
-    }
-  } else {
-    if constexpr (kKeep) {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TOPOMASK_32
-          "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
-          : TOPOMASK_SUMS("+f")
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kKeep ? 1 : 0), "n"(kRows ? 1 : 0));
-    } else {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TOPOMASK_32
-          "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
-          : TOPOMASK_SUMS("=f")
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kKeep ? 1 : 0), "n"(kRows ? 1 : 0));
-    }
-  }
+  TOPOMASK_PRODUCTS_OF("{%32, %33, %34, %35}, %36, p, 1, 1, %38", "%37", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+                       "l"(b), "n"(kKeep ? 1 : 0), "n"(kRows ? 1 : 0))
 }
 template <class T, bool kKeep>
 __device__ __forceinline__ void warpgroup_step(float (&d)[8][4], uint64_t a, uint64_t b) {
-  if constexpr (std::is_same_v<T, __half>) {
-    if constexpr (kKeep) {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TOPOMASK_32
-          "}, %32, %33, p, 1, 1, 0, 0;\n}"
-          : TOPOMASK_SUMS("+f")
-          : "l"(a), "l"(b), "n"(kKeep ? 1 : 0));
-    } else {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TOPOMASK_32
-          "}, %32, %33, p, 1, 1, 0, 0;\n}"
-          : TOPOMASK_SUMS("=f")
-          : "l"(a), "l"(b), "n"(kKeep ? 1 : 0));
-    }
-  } else {
-    if constexpr (kKeep) {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TOPOMASK_32
-          "}, %32, %33, p, 1, 1, 0, 0;\n}"
-          : TOPOMASK_SUMS("+f")
-          : "l"(a), "l"(b), "n"(kKeep ? 1 : 0));
-    } else {
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" TOPOMASK_32
-          "}, %32, %33, p, 1, 1, 0, 0;\n}"
-          : TOPOMASK_SUMS("=f")
-          : "l"(a), "l"(b), "n"(kKeep ? 1 : 0));
-    }
-  }
+  TOPOMASK_PRODUCTS_OF("%32, %33, p, 1, 1, 0, 0", "%34", "l"(a), "l"(b), "n"(kKeep ? 1 : 0))
 }
+#undef TOPOMASK_PRODUCTS_OF
+#undef TOPOMASK_PRODUCTS
+#undef TOPOMASK_PRODUCT
 #undef TOPOMASK_32
 #undef TOPOMASK_SUMS
 #endif

@@ -6,6 +6,7 @@
 #include "core/checks.h"
 #include "ops/call.h"
 #include "ops/fused_attention/arguments.h"
+#include "ops/row_layout.h"
 
 namespace topomask::ops::fused_attention {
 
@@ -46,9 +47,9 @@ void check_index(const Tensor& q, const MaskTiles& mask) {
 
 Three call_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& right,
                    const Tensor& index, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
-                   double eps) {
+                   double eps, bool nodes_first) {
   return call<"fused_attention", ForwardSignature>(q, k, v, values, right, index, kind, shift, globals, weighting,
-                                                   scale, eps);
+                                                   scale, eps, nodes_first);
 }
 
 }  // namespace
@@ -89,7 +90,8 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& m
 
 Three forward(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options) {
   const Arguments a(q, mask, options);
-  return call_forward(q, k, v, a.values, a.right, a.index, a.kind, a.shift, a.globals, a.weighting, a.scale, a.eps);
+  return call_forward(q, k, v, a.values, a.right, a.index, a.kind, a.shift, a.globals, a.weighting, a.scale, a.eps,
+                      a.nodes_first);
 }
 
 Five backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask,
@@ -103,11 +105,11 @@ Five backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor
 namespace {
 
 Three forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, const Tensor&, const Tensor&,
-                   int64_t, int64_t, int64_t, int64_t weighting, double, double) {
+                   int64_t, int64_t, int64_t, int64_t weighting, double, double, bool nodes_first) {
   const auto sums = q.options().dtype(accumulation_type(q.scalar_type()));
   const std::vector<c10::SymInt> rows{q.sym_size(0), q.sym_size(1), q.sym_size(2)};
   const bool softmax = weighting != static_cast<int64_t>(Weighting::kernel);
-  return {at::empty_symint(v.sym_sizes(), v.options()), at::empty_symint(rows, sums),
+  return {empty_rows_symint(v.sym_sizes(), v.options(), nodes_first), at::empty_symint(rows, sums),
           softmax ? at::empty_symint(rows, sums) : at::empty({0}, sums)};
 }
 
@@ -124,7 +126,7 @@ Five backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor
 TORCH_LIBRARY_FRAGMENT(topomask, m) {
   m.def(
       "fused_attention(Tensor q, Tensor k, Tensor v, Tensor values, Tensor right, Tensor index, int kind, int shift, "
-      "int globals, int weighting, float scale, float eps) -> (Tensor, Tensor, Tensor)");
+      "int globals, int weighting, float scale, float eps, bool nodes_first=False) -> (Tensor, Tensor, Tensor)");
   m.def(
       "fused_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor values, Tensor right, Tensor index, "
       "Tensor out, Tensor denominator, Tensor largest, int kind, int shift, int globals, int weighting, float scale, "

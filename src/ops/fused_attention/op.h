@@ -16,8 +16,9 @@ using Five = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tens
 
 struct Options {
   Weighting weighting = Weighting::kernel;
-  double scale = 1;   ///< of the scores; softmax alone
-  double eps = 1e-6;  ///< D is kept this far from zero, with its sign; not where the mask is additive
+  double scale = 1;          ///< of the scores; softmax alone
+  double eps = 1e-6;         ///< D is kept this far from zero, with its sign; not where the mask is additive
+  bool nodes_first = false;  ///< out is [B, N, H, d] in memory: the heads of a node side by side
 };
 
 /// Attention with the weights W_ij of `Weighting`, tile by tile: out = W V / D for q, k [B, H, N, m] and v [B, H, N,

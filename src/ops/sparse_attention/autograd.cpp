@@ -21,10 +21,10 @@ class Attention : public torch::autograd::Function<Attention> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                                const Tensor& values, TensorList pattern, bool softmax, double scale, double eps,
-                               bool keep_scores) {
+                               bool keep_scores, bool nodes_first) {
     at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, row_max, denominator, scores] =
-        sparse_attention::forward(q, k, v, values, pattern, softmax, scale, eps, keep_scores);
+        sparse_attention::forward(q, k, v, values, pattern, softmax, scale, eps, keep_scores, nodes_first);
     variable_list saved{q, k, v, values, out, row_max, denominator, scores};
     saved.insert(saved.end(), pattern.begin(), pattern.end());
     ctx->save_for_backward(std::move(saved));
@@ -39,7 +39,7 @@ class Attention : public torch::autograd::Function<Attention> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto saved = ctx->get_saved_variables();
     const TensorList results = TensorList(saved).slice(4, 4), pattern = TensorList(saved).slice(8);
-    variable_list result(4 + pattern.size() + 4);
+    variable_list result(4 + pattern.size() + 5);
     if (!grads[0].defined()) return result;
     const bool want_values = ctx->needs_input_grad(3);
     const auto [grad_q, grad_k, grad_v, grad_values] = sparse_attention::backward(
@@ -54,21 +54,21 @@ class Attention : public torch::autograd::Function<Attention> {
 };
 
 Four forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, TensorList pattern,
-                      bool softmax, double scale, double eps, bool keep_scores) {
-  const auto out = Attention::apply(q, k, v, values, pattern, softmax, scale, eps, keep_scores);
+                      bool softmax, double scale, double eps, bool keep_scores, bool nodes_first) {
+  const auto out = Attention::apply(q, k, v, values, pattern, softmax, scale, eps, keep_scores, nodes_first);
   return {out[0], out[1], out[2], out[3]};
 }
 
 /// q, k and v take the autocast dtype (float64 excepted); values keep the accumulation type.
 template <c10::DispatchKey kKey, c10::DeviceType kDevice>
 Four forward_autocast(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, TensorList pattern,
-                      bool softmax, double scale, double eps, bool keep_scores) {
+                      bool softmax, double scale, double eps, bool keep_scores, bool nodes_first) {
   c10::impl::ExcludeDispatchKeyGuard no_autocast(kKey);
   const auto cast = [](const Tensor& nodes) {
     return at::autocast::cached_cast(at::autocast::get_autocast_dtype(kDevice), nodes, kDevice);
   };
   return forward(cast(q), cast(k), cast(v), at::autocast::cached_cast(at::kFloat, values, kDevice), pattern, softmax,
-                 scale, eps, keep_scores);
+                 scale, eps, keep_scores, nodes_first);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "core/recycled.h"
+#include "ops/row_layout.h"
 #include "ops/sparse_attention/cpu_kernel.h"
 #include "ops/sparse_attention/op.h"
 
@@ -233,14 +234,14 @@ using at::Tensor;
 using at::TensorList;
 
 Four forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, TensorList tensors,
-                 bool softmax, double scale, double eps, bool keep_scores) {
+                 bool softmax, double scale, double eps, bool keep_scores, bool nodes_first) {
   const Rule rule{softmax, scale, eps};
   const PatternTensors pattern = check(q, k, v, values, tensors, rule);
   const AttentionResult result = attend(to_kernel_layout(q), to_kernel_layout(k), to_kernel_layout(v),
                                         values.contiguous(), pattern, rule, keep_scores);
   const auto or_empty = [&](const Tensor& t) { return t.defined() ? t : at::empty({0}, values.options()); };
-  return {from_kernel_layout(result.out, v.size(3), v.scalar_type()), or_empty(result.row_max), result.denominator,
-          or_empty(result.scores)};
+  return {in_row_layout(from_kernel_layout(result.out, v.size(3), v.scalar_type()), nodes_first),
+          or_empty(result.row_max), result.denominator, or_empty(result.scores)};
 }
 
 Four backward_cpu(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,

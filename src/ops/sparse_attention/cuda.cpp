@@ -10,6 +10,7 @@
 #include "core/cuda/dispatch.h"
 #include "core/cuda/long_rows.h"
 #include "core/cuda/strands.h"
+#include "ops/row_layout.h"
 #include "ops/row_tiles/layout.h"
 #include "ops/sparse_attention/cuda_kernel.h"
 #include "ops/sparse_attention/op.h"
@@ -68,24 +69,26 @@ cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tens
 }
 
 Four forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, at::TensorList tensors,
-                  bool softmax, double scale, double eps, bool) {
+                  bool softmax, double scale, double eps, bool, bool nodes_first) {
   const Rule rule{softmax, scale, eps};
   const PatternTensors pattern = check(q, k, v, values, tensors, rule);
   const c10::cuda::CUDAGuard guard(q.device());
   const Tensor q_rows = cuda::readable_rows(q), k_rows = cuda::readable_rows(k), v_rows = cuda::readable_rows(v);
   const Tensor plain_values = values.contiguous();
-  const Tensor out = at::empty({q.size(0), q.size(1), q.size(2), v_rows.size(3)}, v.options());
+  const Tensor out = empty_rows({q.size(0), q.size(1), q.size(2), v_rows.size(3)}, v.options(), nodes_first);
   const Tensor denominator = at::empty({q.size(0), q.size(1), q.size(2)}, values.options());
   const Tensor row_max = softmax ? at::empty_like(denominator) : at::empty({0}, values.options());
   cuda::dispatch(q.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
     auto args = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule);
     args.out = cuda::data<T>(out);
+    args.out_strides = strides(out);
     args.row_max = softmax ? row_max.mutable_data_ptr<A>() : nullptr;
     args.denominator = denominator.mutable_data_ptr<A>();
     cuda::sparse_attention(args, c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return {cuda::from_rows(out, v.size(3)), row_max, denominator, at::empty({0}, values.options())};
+  return {in_row_layout(out.narrow(3, 0, v.size(3)), nodes_first), row_max, denominator,
+          at::empty({0}, values.options())};
 }
 
 Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
@@ -97,7 +100,7 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
   const Tensor &out = results[0], &row_max = results[1], &denominator = results[2];
   const c10::cuda::CUDAGuard guard(q.device());
   const Tensor q_rows = cuda::readable_rows(q), k_rows = cuda::readable_rows(k), v_rows = cuda::readable_rows(v);
-  const Tensor grad_rows = cuda::readable_rows(grad_out), out_rows = cuda::to_rows(out);
+  const Tensor grad_rows = cuda::readable_rows(grad_out), out_rows = cuda::readable_rows(out);
   const Tensor plain_values = values.contiguous(), plain_denominator = denominator.contiguous(),
                plain_max = row_max.contiguous();
   const auto empty_like = [](const Tensor& rows) { return at::empty(rows.sizes(), rows.options()); };
@@ -111,6 +114,7 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
     cuda::AttentionBackwardArgs<T, A> args{};
     args.forward = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule);
     args.forward.out = cuda::data<T>(out_rows);
+    args.forward.out_strides = strides(out_rows);
     args.forward.row_max = softmax ? plain_max.mutable_data_ptr<A>() : nullptr;
     args.forward.denominator = plain_denominator.mutable_data_ptr<A>();
     args.t_offsets = pattern.t_offsets.const_data_ptr<int64_t>();

@@ -73,7 +73,7 @@ __device__ __forceinline__ void attend(const AttentionArgs<T, A>& a, const Place
   company.sum(total);
   if (!place.valid || !company.stores()) return;
   total.scale(A(1) / clamped(denominator, a.eps));
-  group.store(a.out + node * a.value_dim, a.value_dim, total);
+  group.store(slice.of(a.out, a.out_strides) + place.row * a.out_strides.row, a.value_dim, total);
   if (group.leads()) {
     a.denominator[node] = denominator;
     if constexpr (kSoftmax) a.row_max[node] = max == kNone ? A(0) : max;
@@ -120,7 +120,8 @@ __device__ __forceinline__ void pass_over_row(const AttentionBackwardArgs<T, A>&
     const A denominator = a.denominator[node], max = softmax ? a.row_max[node] : A(0);
     const A inverse = A(1) / clamped(denominator, a.eps);
     // A clamped D does not move with A.
-    const A product_out = group.dot(grad_part, group.load(a.out + node * a.value_dim, a.value_dim));
+    const A product_out = group.gradient_dot(
+        grad_part, group.load(slice.of(a.out, a.out_strides) + place.row * a.out_strides.row, a.value_dim));
     const A mean = fabs(denominator) < a.eps ? A(0) : product_out;
     auto* pairs = pairs_of(b) + place.slice * a.entries + place.first;
     typename Group::Sum grad_q;
@@ -223,7 +224,7 @@ void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
       long_kernel = long_forward_kernel<T, A, kLanes, kChunks, true>;
     }
     if (!args.tiles) kernel<<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
-    if (args.cols > args.longest_short_row) {
+    if (may_have_long_rows(args.entries, args.cols, args.longest_short_row)) {
       long_kernel<<<long_row_blocks(args.rows, args.slices), kLongThreads, 0, stream>>>(args);
     }
   });
@@ -242,7 +243,7 @@ void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStre
         backward_rows_kernel<T, A, kLanes, kChunks>
             <<<blocks(a.rows * args.strands, kLanes), kThreads, 0, stream>>>(args);
       }
-      if (a.cols > a.longest_short_row) {
+      if (may_have_long_rows(a.entries, a.cols, a.longest_short_row)) {
         long_rows_kernel<T, A, kLanes, kChunks>
             <<<long_row_blocks(a.rows, args.strands), kLongThreads, 0, stream>>>(args);
       }
@@ -255,7 +256,7 @@ void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStre
         backward_columns_kernel<T, A, kLanes, kChunks>
             <<<blocks(a.cols * a.slices, kLanes), kThreads, 0, stream>>>(args);
       }
-      if (a.rows > args.longest_short_column) {
+      if (may_have_long_rows(a.entries, a.rows, args.longest_short_column)) {
         long_columns_kernel<T, A, kLanes, kChunks>
             <<<long_row_blocks(a.cols, a.slices), kLongThreads, 0, stream>>>(args);
       }

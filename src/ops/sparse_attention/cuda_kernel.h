@@ -8,8 +8,8 @@
 
 // Attention over the entries of a CSR mask on the GPU: the twins of the kernels in cpu_kernel.h, all
 // slices (b, h) in one launch. T is float, double, __nv_bfloat16 or __half, A its accumulation type. Widths are
-// multiples of 8, rows are contiguous and 16-byte aligned; those of q, k, v and ∂L/∂out may be anywhere, everything
-// else is one row after the other. `stream` is where it runs; nothing waits.
+// multiples of 8, rows are contiguous and 16-byte aligned; those of q, k, v, out and ∂L/∂out may be anywhere,
+// everything else is one row after the other. `stream` is where it runs; nothing waits.
 
 namespace topomask::cuda {
 
@@ -33,7 +33,7 @@ struct AttentionArgs {
   const T* q;
   const T* k;
   const T* v;
-  RowStrides q_strides, k_strides, v_strides;
+  RowStrides q_strides, k_strides, v_strides, out_strides;
   T* out;
   A* row_max;  ///< softmax; null for kernel attention
   A* denominator;

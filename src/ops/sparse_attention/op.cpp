@@ -9,6 +9,7 @@
 #include "core/checks.h"
 #include "ops/call.h"
 #include "ops/deprecated/op.h"
+#include "ops/row_layout.h"
 #include "ops/sparse_attention/limits.h"
 
 namespace topomask::ops::sparse_attention {
@@ -60,10 +61,11 @@ void check_results(TensorList results) {
 }
 
 Four forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, TensorList pattern, bool softmax,
-             double scale, double eps, bool keep_scores) {
+             double scale, double eps, bool keep_scores, bool nodes_first) {
   using Signature =
-      Four(const Tensor&, const Tensor&, const Tensor&, const Tensor&, TensorList, bool, double, double, bool);
-  return call<"sparse_attention_forward", Signature>(q, k, v, values, pattern, softmax, scale, eps, keep_scores);
+      Four(const Tensor&, const Tensor&, const Tensor&, const Tensor&, TensorList, bool, double, double, bool, bool);
+  return call<"sparse_attention_forward", Signature>(q, k, v, values, pattern, softmax, scale, eps, keep_scores,
+                                                     nodes_first);
 }
 
 Four backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
@@ -86,13 +88,13 @@ bool worth_keeping_scores(const Tensor& q, const Tensor& k, const Tensor& v, con
 }
 
 Four forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, TensorList pattern, bool softmax,
-                  double, double, bool keep_scores) {
+                  double, double, bool keep_scores, bool nodes_first) {
   const auto options = q.options().dtype(accumulation_type(q.scalar_type()));
   const c10::SymInt batch = q.sym_size(0), heads = q.sym_size(1), rows = q.sym_size(2);
   const auto per_slice = [&](bool present, const c10::SymInt& count) {
     return present ? at::empty_symint({batch, heads, count}, options) : at::empty({0}, options);
   };
-  return {at::empty_symint({batch, heads, rows, v.sym_size(3)}, v.options()), per_slice(softmax, rows),
+  return {empty_rows_symint({batch, heads, rows, v.sym_size(3)}, v.options(), nodes_first), per_slice(softmax, rows),
           per_slice(true, rows), per_slice(keep_scores, pattern[1].sym_size(0))};
 }
 
@@ -105,9 +107,9 @@ Four backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor
 }  // namespace
 
 std::tuple<Tensor, Tensor> kernel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
-                                            TensorList pattern, double eps) {
+                                            TensorList pattern, double eps, bool nodes_first) {
   const bool keep = worth_keeping_scores(q, k, v, values, pattern);
-  const auto [out, row_max, denominator, scores] = forward(q, k, v, values, pattern, false, 1, eps, keep);
+  const auto [out, row_max, denominator, scores] = forward(q, k, v, values, pattern, false, 1, eps, keep, nodes_first);
   return {out, denominator};
 }
 
@@ -115,9 +117,18 @@ std::tuple<Tensor, Tensor, Tensor> softmax_attention(const Tensor& q, const Tens
                                                      const Tensor& values, TensorList pattern, double scale,
                                                      double eps) {
   const bool keep = worth_keeping_scores(q, k, v, values, pattern);
-  const auto [out, row_max, denominator, scores] = forward(q, k, v, values, pattern, true, scale, eps, keep);
+  const auto [out, row_max, denominator, scores] = forward(q, k, v, values, pattern, true, scale, eps, keep, false);
   return {out, row_max, denominator};
 }
+
+namespace {
+
+std::tuple<Tensor, Tensor> kernel_attention_op(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
+                                               TensorList pattern, double eps) {
+  return kernel_attention(q, k, v, values, pattern, eps, false);
+}
+
+}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(topomask, m) {
   m.def(
@@ -128,7 +139,8 @@ TORCH_LIBRARY_FRAGMENT(topomask, m) {
       "-> (Tensor out, Tensor row_max, Tensor denominator)");
   m.def(
       "sparse_attention_forward(Tensor q, Tensor k, Tensor v, Tensor values, Tensor[] pattern, bool softmax, "
-      "float scale, float eps, bool keep_scores) -> (Tensor out, Tensor row_max, Tensor denominator, Tensor scores)");
+      "float scale, float eps, bool keep_scores, bool nodes_first=False) "
+      "-> (Tensor out, Tensor row_max, Tensor denominator, Tensor scores)");
   m.def(
       "sparse_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor values, Tensor[] pattern, "
       "Tensor[] results, bool softmax, float scale, float eps, bool want_values) "
@@ -137,7 +149,7 @@ TORCH_LIBRARY_FRAGMENT(topomask, m) {
 }
 
 TORCH_LIBRARY_IMPL(topomask, CompositeImplicitAutograd, m) {
-  m.impl("sparse_attention", kernel_attention);
+  m.impl("sparse_attention", kernel_attention_op);
   m.impl("sparse_softmax_attention", softmax_attention);
 }
 

@@ -32,9 +32,10 @@ bool uses_tiles(const Shape& shape);
 /// from zero, with its sign (0 counts as +). Returns out [B, H, N, d] in the dtype of v, and den [B, H, N] before the
 /// clamp, in the accumulation type and without gradient. Cost: entries·(m + d) per slice. Where a gradient is wanted
 /// and 2·entries ≤ N·(m + d), the CPU keeps a scalar per entry and slice for the backward pass, which saves it
-/// entries·m. The operator `sparse_attention`.
+/// entries·m. The operator `sparse_attention`. With `nodes_first` out is [B, N, H, d] in memory (ops/row_layout.h).
 std::tuple<at::Tensor, at::Tensor> kernel_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                                    const at::Tensor& values, at::TensorList pattern, double eps);
+                                                    const at::Tensor& values, at::TensorList pattern, double eps,
+                                                    bool nodes_first = false);
 
 /// The same with A_ij = M_ij exp(scale·q_i·k_j − max_i), max_i over the entries with M_ij ≠ 0 (0 in a row without any).
 /// Returns out, max and den; the last two [B, H, N], in the accumulation type and without gradient. The operator
@@ -50,7 +51,7 @@ using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 /// out, row_max, denominator, and the scores [B, H, entries] where they are kept for the backward pass: the operator
 /// `sparse_attention_forward`.
 Four forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& values,
-             at::TensorList pattern, bool softmax, double scale, double eps, bool keep_scores);
+             at::TensorList pattern, bool softmax, double scale, double eps, bool keep_scores, bool nodes_first);
 
 /// Gradients of q, k, v, values: the operator `sparse_attention_backward`. `results` are those of forward.
 Four backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -14,7 +14,7 @@ struct SlicePlace {
         head(static_cast<unsigned>(slice) - batch * static_cast<unsigned>(heads)) {}
 
   template <class T>
-  __device__ __forceinline__ const T* of(const T* rows, const RowStrides& strides) const {
+  __device__ __forceinline__ T* of(T* rows, const RowStrides& strides) const {
     return rows + batch * strides.batch + head * strides.head;
   }
   template <class T>

@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kForwardBlocks)
     a.denominator[node] = denominator[r];
     if constexpr (kSoftmax) a.row_max[node] = max[r] == kNone ? 0.f : max[r];
   }
-  tile.store_own(a.out + place.slice * a.rows * a.value_dim, a.value_dim, total, 1.f / clamped(denominator[0], a.eps),
-                 1.f / clamped(denominator[1], a.eps));
+  tile.store_own(slice.of(a.out, a.out_strides), a.out_strides.row, a.value_dim, total,
+                 1.f / clamped(denominator[0], a.eps), 1.f / clamped(denominator[1], a.eps));
 }
 
 /// The pass over rows, as in sparse_attention.cuh.
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
     float inverse[2], mean[2], max[2];
     const auto look_at_rows = [&] {
       uint32_t out[kWidth / 16][4];
-      tile.load_own(out, Nodes<T>{a.out + first_node * a.value_dim, a.value_dim, a.value_dim});
+      tile.load_own(out, at.nodes(a.out, a.out_strides, a.value_dim));
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float product = 0;
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
           add_weighted<T, kWidth>(grad_q, rounded<T>(grad_scores), keys);
           stage.end_chunk(cells, last, write);
         });
-    tile.store_own(b.grad_q + first_node * a.features, a.features, grad_q);
+    tile.store_own(b.grad_q + first_node * a.features, a.features, a.features, grad_q);
     __syncwarp();
   }
 }
@@ -228,8 +228,8 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kColumnsBlocks)
         add_weighted<T, kWidth>(grad_k, grad_scores, queries);
         add_weighted<T, kWidth>(grad_v, weights, grads);
       });
-  tile.store_own(b.grad_k + place.slice * a.cols * a.features, a.features, grad_k);
-  tile.store_own(b.grad_v + place.slice * a.cols * a.value_dim, a.value_dim, grad_v);
+  tile.store_own(b.grad_k + place.slice * a.cols * a.features, a.features, a.features, grad_k);
+  tile.store_own(b.grad_v + place.slice * a.cols * a.value_dim, a.value_dim, a.value_dim, grad_v);
 }
 
 /// f(width), compile-time, for the narrowest that holds `width` values.
