@@ -24,24 +24,28 @@ target_link_libraries(fuzz_options INTERFACE Topomask::Torch topomask_options ZL
 file(GLOB _readers CONFIGURE_DEPENDS src/io/*.cpp src/graph/io/*.cpp src/config/*.cpp src/data/graphs/*.cpp
   src/data/episodes/*.cpp src/core/nearest_name.cpp)
 set(_others
-  src/core/checks.cpp src/core/recycled.cpp src/sparse/pattern.cpp
+  src/core/checks.cpp src/core/progress_report.cpp src/core/recycled.cpp src/sparse/hops.cpp src/sparse/pattern.cpp
   src/graph/builders.cpp src/graph/csr.cpp src/graph/erdos_renyi.cpp src/graph/forest.cpp src/graph/from_edges.cpp
-  src/graph/graph.cpp src/graph/knn.cpp src/graph/subgraph.cpp src/graph/weights.cpp
-  src/walks/check_arrays.cpp src/walks/plan.cpp src/walks/table.cpp src/walks/table_file.cpp
+  src/graph/graph.cpp src/graph/knn.cpp src/graph/reverse_cuthill_mckee.cpp src/graph/subgraph.cpp src/graph/weights.cpp
+  src/walks/check_arrays.cpp src/walks/kept_loads.cpp src/walks/plan.cpp src/walks/table.cpp src/walks/table_file.cpp
   src/data/cifar.cpp src/data/dataset.cpp src/data/idx.cpp src/data/image.cpp src/data/jpeg.cpp src/data/options.cpp
   src/data/png.cpp src/data/radar.cpp src/data/episode_options.cpp src/data/video/avi.cpp
   src/data/video/container.cpp src/data/video/options.cpp src/data/video/y4m.cpp
   src/nn/options.cpp src/nn/graph_models/options.cpp src/nn/points/options.cpp src/nn/video/options.cpp
-  src/train/checkpoint.cpp src/train/tensor_file.cpp
+  src/dist/metis.cpp src/dist/partition.cpp src/dist/shard.cpp src/dist/shard_file.cpp
+  src/train/checkpoint.cpp src/train/progress.cpp src/train/tensor_file.cpp
   src/ops/nearest_neighbours/cpu.cpp src/ops/nearest_neighbours/distinct_points.cpp
   src/ops/nearest_neighbours/op.cpp src/ops/nearest_neighbours/place_tree.cpp src/ops/pattern.cpp
   src/ops/product_pattern/op.cpp src/ops/row_tiles/op.cpp src/theory/coefficients.cpp
-  apps/argument_checks.cpp apps/config_arguments.cpp apps/function_arguments.cpp apps/graph_arguments.cpp
+  apps/activity.cpp apps/argument_checks.cpp apps/config_arguments.cpp apps/function_arguments.cpp apps/graph_arguments.cpp
   tests/fuzz/support/variant_names.cpp)
 list(TRANSFORM _others PREPEND "${PROJECT_SOURCE_DIR}/")
 # Objects, not an archive: files that only register an operator would be left out of that.
 add_library(fuzz_readers OBJECT EXCLUDE_FROM_ALL ${_readers} ${_others})
 target_link_libraries(fuzz_readers PUBLIC fuzz_options)
+if(METIS_LIBRARY)  # src/dist/metis.cpp is compiled with it then
+  target_link_libraries(fuzz_readers PUBLIC "${METIS_LIBRARY}")
+endif()
 target_precompile_headers(fuzz_readers PRIVATE "${PROJECT_SOURCE_DIR}/src/pch.h")
 compile_folders_as_one(fuzz_readers)
 

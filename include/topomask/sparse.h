@@ -11,6 +11,8 @@
 
 namespace TOPOMASK_API topomask {
 
+class HopCache;
+
 /// Where the nonzeros of a [rows, cols] matrix are: CSR, immutable, shared between graphs, masks and heads.
 ///
 /// Row i owns the entries offsets[i] … offsets[i+1]-1; `columns` are ascending and distinct inside a row. The transpose
@@ -19,7 +21,7 @@ namespace TOPOMASK_API topomask {
 class SparsePattern : public std::enable_shared_from_this<SparsePattern> {
  public:
   /// offsets int64 [rows+1], columns int32 [entries], contiguous, on one device. On the CPU every bound is checked,
-  /// O(rows + entries); on a GPU the contents are the caller's word, since looking would wait for the device.
+  /// O(rows + entries); on a GPU the contents are not checked, since that would wait for the device.
   SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at::Tensor columns);
 
   int64_t rows() const { return rows_; }
@@ -74,6 +76,8 @@ class SparsePattern : public std::enable_shared_from_this<SparsePattern> {
   mutable Tiles tiles_;
   mutable std::mutex products_mutex_;
   mutable std::vector<Product> products_;
+  friend class HopCache;
+  std::shared_ptr<HopCache> hops_;               // neighbourhoods of several hops: src/sparse/hops.h
   std::shared_ptr<const SparsePattern> origin_;  // of a copy on another device
   mutable std::mutex copies_mutex_;
   mutable std::vector<std::weak_ptr<const SparsePattern>> copies_;

@@ -28,7 +28,7 @@ at::Tensor product(const SparseMatrix& matrix, const at::Tensor& x, bool transpo
   TORCH_CHECK(x.defined() && x.dim() >= 2 && x.size(-2) == nodes, op, ": x must be [..., ", nodes, ", C], got ",
               describe(x));
   TORCH_CHECK(heads == 1 || (x.dim() >= 3 && x.size(-3) == heads), op, ": x must be [..., H = ", heads, ", ", nodes,
-              ", C] beside a matrix with ", heads, " heads, got ", describe(x));
+              ", C] for a matrix with ", heads, " heads, got ", describe(x));
   int64_t slices = 1;
   for (int64_t axis = 0; axis < x.dim() - 2; ++axis) slices *= x.size(axis);
   std::vector<int64_t> shape = x.sizes().vec();

@@ -6,14 +6,15 @@
 #include "core/checks.h"
 #include "ops/product_pattern/op.h"
 #include "ops/row_tiles/op.h"
+#include "sparse/hops.h"
 #include "topomask/sparse.h"
 
 namespace topomask {
 
 namespace {
 
-/// The first row that is not as it should be, or `rows`. On all threads: what is wrong with it is said once it is
-/// found.
+/// The first invalid row, or `rows`. The search runs on all threads; the error is composed afterwards, for that row
+/// alone.
 int64_t first_wrong_row(int64_t rows, int64_t cols, const int64_t* offset, const int32_t* column, int64_t entries) {
   std::atomic<int64_t> first = rows;
   at::parallel_for(0, rows, 8192, [&](int64_t begin, int64_t end) {
@@ -37,7 +38,7 @@ int64_t first_wrong_row(int64_t rows, int64_t cols, const int64_t* offset, const
 }  // namespace
 
 SparsePattern::SparsePattern(int64_t rows, int64_t cols, at::Tensor offsets, at::Tensor columns)
-    : rows_(rows), cols_(cols), offsets_(std::move(offsets)), columns_(std::move(columns)) {
+    : rows_(rows), cols_(cols), offsets_(std::move(offsets)), columns_(std::move(columns)), hops_(make_hop_cache()) {
   constexpr int64_t kMaxIndex = std::numeric_limits<int32_t>::max();
   TORCH_CHECK(rows >= 0 && rows <= kMaxIndex && cols >= 0 && cols <= kMaxIndex,
               "SparsePattern: rows and cols must be in [0, 2^31-1], got ", rows, " and ", cols);

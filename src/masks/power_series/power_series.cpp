@@ -9,6 +9,7 @@
 #include "core/ordered_sums.h"
 #include "core/tensor_cache.h"
 #include "masks/power_series/hop_basis.h"
+#include "sparse/hops.h"
 #include "sparse/sddmm.h"
 
 namespace topomask {
@@ -17,8 +18,8 @@ class PowerSeriesBasis {
  public:
   PowerSeriesBasis(Graph graph, int64_t terms, const PowerSeriesOptions& options)
       : graph_(std::move(graph)), weights_(graph_.weights()), terms_(terms), options_(options) {
-    estimate_ = estimate_hop_entries(graph_.to(at::kCPU), terms_, options_.max_sparse_entries);
-    if (weights_.is_inference()) {  // has no version to tell a change by
+    estimate_ = estimate_hop_entries(*graph_.pattern(), terms_, options_.max_sparse_entries);
+    if (weights_.is_inference()) {  // a TensorCache does not keep these
       const c10::InferenceMode ordinary(false);
       weights_ = weights_.clone();
     }
@@ -34,13 +35,10 @@ class PowerSeriesBasis {
     const std::lock_guard lock(mutex_);
     return hops_ ? static_cast<double>(hops_->entries()) : estimate_;
   }
-  /// Where the series can be nonzero.
+  /// Where the series can be nonzero; shared with every series over the pattern of this graph.
   const PatternPtr& hops() const {
     const std::lock_guard lock(mutex_);
-    if (!hops_) {
-      const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
-      hops_ = hop_pattern(*graph_.pattern()->to(at::kCPU), terms_)->to(graph_.device());
-    }
+    if (!hops_) hops_ = hop_pattern(*graph_.pattern(), terms_);
     return hops_;
   }
   /// [K, entries of hops()]: computed once, or, where the weights are learned, from the values they have.

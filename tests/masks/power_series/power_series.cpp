@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "masks/dense_series.h"
+#include "sparse/hops.h"
 #include "support/compare.h"
 #include "support/golden.h"
 #include "support/mask_contract.h"
@@ -55,6 +56,23 @@ TEST(PowerSeries, SharesABasisBetweenMasks) {
   EXPECT_ERROR(power_series_mask(PowerSeriesBasisPtr(), random_coefficients({5})), "basis must not be null");
 }
 
+/// Weights and coefficients that are computed in every step leave the K-hop pattern of the graph as it is.
+TEST(PowerSeries, OverOneGraphShareTheirPattern) {
+  const Graph graph = Graph::grid({6, 7}).to(at::kDouble).normalised(0.9);
+  const auto pattern_of = [&](const Graph& weighted, int64_t terms) {
+    return power_series_mask(weighted, random_coefficients({terms}))->sparse()->pattern;
+  };
+  const PatternPtr first = pattern_of(graph, 4);
+  EXPECT_EQ(pattern_of(graph, 4), first);
+  EXPECT_EQ(pattern_of(graph.with_weights(graph.weights() * 2), 4), first);
+  EXPECT_NE(pattern_of(graph, 3), first);
+  EXPECT_NE(pattern_of(Graph::grid({6, 7}).to(at::kDouble), 4), first) << "a graph of its own";
+  const at::Tensor weights = graph.weights().clone().requires_grad_(), alpha = random_coefficients({4});
+  const MaskPtr learnt = power_series_mask(graph.with_weights(weights), alpha);
+  EXPECT_EQ(learnt->sparse()->pattern, first);
+  EXPECT_EQ(learnt->rebuild({alpha, weights * 3})->sparse()->pattern, first);
+}
+
 TEST(PowerSeries, TakesSignedWeightsAndSelfLoops) {
   const at::Tensor source = at::tensor({0, 0, 1, 3}, at::kLong), target = at::tensor({0, 1, 2, 3}, at::kLong);
   const Graph graph = Graph::from_edges(5, source, target, at::tensor({0.5, -0.3, 0.7, 0.2}, at::kDouble));
@@ -69,6 +87,19 @@ TEST(PowerSeries, WorksWithoutItsExplicitForm) {
   EXPECT_FALSE(mask->sparse());
   EXPECT_FALSE(mask->counts().sparse_entries);
   expect_mask_is(mask, dense_series(graph, alpha));
+}
+
+/// A star has few edges, and all its nodes are within two hops. An estimate is capped at the limit, whatever N is.
+TEST(PowerSeries, HasNoExplicitFormBeyondTheLimit) {
+  for (const int64_t nodes : {8191, 8192, 8193, 9000, 16384, 16385}) {
+    const Graph graph = Graph::star(nodes);
+    constexpr int64_t kLimit = int64_t{1} << 26;
+    EXPECT_EQ(power_series_mask(graph, at::ones({3}))->counts().sparse_entries.has_value(), nodes < 8192) << nodes;
+    const double estimate = estimate_hop_entries(*graph.pattern(), 3, kLimit);
+    EXPECT_EQ(estimate >= static_cast<double>(kLimit), nodes >= 8192) << nodes << " nodes, estimate " << estimate;
+  }
+  const MaskPtr complete = power_series_mask(Graph::complete(33), at::ones({2}), {.max_sparse_entries = 1000});
+  EXPECT_FALSE(complete->sparse());
 }
 
 TEST(PowerSeries, CarriesGlobalTokens) {
