@@ -38,7 +38,7 @@ def walk_table(graph, walkers, p=None, hops=100, ensemble=0, seed=1):
     signed = [h - 2**32 if h >= 2**31 else h for h in halting]
     halt_below = torch.tensor(signed, dtype=torch.int32, device="cuda")
     scale = torch.full((hops,), 1.0 if p is None else 1 / (1 - p), device="cuda")
-    return ops.walk_table(offsets, columns, weights, None, None, halt_below, scale, walkers, 0, seed, False, ensemble)
+    return ops.walk_table([offsets, columns], weights, None, None, halt_below, scale, walkers, 0, seed, False, ensemble)
 
 
 def transposed(offsets, columns, nodes):

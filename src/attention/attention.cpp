@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include "attention/inputs.h"
 #include "attention/routes.h"
@@ -39,8 +40,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const Route route = options.route != Route::automatic
                           ? options.route
                           : plan_attention(*mask, inputs.workload(features_q.size(-1)), options.memory_budget).route;
-  // The kernels of these routes take a mask of one head beside many, and rows wherever they are: to make heads part of
-  // the batch would be to copy tensors whose heads lie inside nodes.
+  // The kernels of these routes take a mask of one head for any number of heads, and rows with any strides: folding the
+  // heads into the batch would copy tensors that are nodes first in memory.
   const bool as_they_are = q.is_cuda() && features_q.dim() == 4 && (route == Route::fused || route == Route::sparse);
   const auto fold = [&](const at::Tensor& x) { return as_they_are ? x : inputs.dims.fold(x); };
   const bool nodes_first = as_they_are && inputs.v.stride(1) < inputs.v.stride(2);

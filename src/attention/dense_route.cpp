@@ -10,8 +10,8 @@ namespace topomask {
 
 namespace {
 
-/// On a GPU: rows of multiples of 16 bytes, and bfloat16 as it comes, are what tensor cores take without a detour. The
-/// weights are then rounded to bfloat16 between the two products, as fused softmax attention does.
+/// On a GPU the tensor cores take rows of multiples of 16 bytes, and bfloat16 without a conversion. The weights are
+/// then rounded to bfloat16 between the two products, as fused softmax attention does.
 at::Tensor on_gpu(const Problem& problem) {
   const at::ScalarType given = problem.q.scalar_type(), wide = accumulation_type(given);
   const at::ScalarType type = given == at::kBFloat16 ? given : wide;

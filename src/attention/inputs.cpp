@@ -12,7 +12,8 @@ namespace topomask {
 namespace {
 
 at::Tensor autocast(const at::Tensor& x) {
-  if (!x.defined() || !at::autocast::is_autocast_enabled(x.device().type())) return x;
+  if (!x.defined() || !(x.is_cpu() || x.is_cuda())) return x;  // other devices are refused below
+  if (!at::autocast::is_autocast_enabled(x.device().type())) return x;
   const at::ScalarType type = x.scalar_type();
   const bool eligible = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
   return eligible ? x.to(at::autocast::get_autocast_dtype(x.device().type())) : x;
@@ -29,7 +30,7 @@ void check_eps(const char* op, double eps, at::ScalarType type) {
   check_finite(op, "eps", eps);
   const auto narrow = static_cast<float>(eps);
   TORCH_CHECK(type == at::kDouble || (narrow > 0 && std::isfinite(narrow)), op,
-              ": eps must be in the range of float32 beside such inputs, got ", eps);
+              ": eps must be in the range of float32 for inputs that are not float64, got ", eps);
 }
 
 bool wants_gradients(at::TensorList tensors) {
@@ -44,8 +45,8 @@ Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, c
     : q(autocast(q_in)), k(autocast(k_in)), v(autocast(v_in)), dims(checked_dims(op, q, mask)) {
   const at::ScalarType type = q.scalar_type();
   TORCH_CHECK(q.is_cpu() || q.is_cuda(), op, ": q must be on cpu or cuda, got ", describe(q));
-  TORCH_CHECK(type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || (type == at::kHalf && q.is_cuda()),
-              op, ": q must be Float, Double or BFloat16", q.is_cuda() ? " or Half" : "", ", got ", describe(q));
+  TORCH_CHECK(is_node_dtype(type, q.device().type()), op, ": q must be ", node_dtypes(q.device().type()), ", got ",
+              describe(q));
   TORCH_CHECK(k.defined() && k.sizes() == q.sizes() && k.scalar_type() == type && k.device() == q.device(), op,
               ": k must be like q, ", describe(q), ", got ", describe(k));
   TORCH_CHECK(v.defined() && v.dim() == q.dim() && v.scalar_type() == type && v.device() == q.device() &&
@@ -53,7 +54,7 @@ Inputs::Inputs(const char* op, const at::Tensor& q_in, const at::Tensor& k_in, c
               op, ": v must be like q, ", describe(q), ", but for its last dimension, got ", describe(v));
   const auto mask_type = mask->dtype();
   TORCH_CHECK(!mask_type || *mask_type == accumulation_type(type), op, ": mask must be ", accumulation_type(type),
-              " beside q in ", type, ", got ", *mask_type, "; mask->to(dtype) converts it");
+              " where q is ", type, ", got ", *mask_type, "; mask->to(dtype) converts it");
   const auto device = mask->device();
   TORCH_CHECK(!device || *device == q.device(), op, ": mask must be on ", q.device(), " as q is, got ", *device,
               "; mask->to(device) moves it");

@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "attention/cost_model.h"
+#include "attention/names.h"
+#include "core/checks.h"
 
 namespace topomask {
 namespace {
@@ -74,7 +76,7 @@ void choose(Plan& plan) {
                 bytes_text(static_cast<double>(plan.memory_budget));
 }
 
-/// The fused route computes the same without N×N matrices; the dense one is then for those who ask for it by name.
+/// The fused route computes the same without N×N matrices; the dense one is then taken only where a caller names it.
 void leave_out_dense(Plan& plan) {
   RouteEstimate& dense = plan.estimates.front();
   if (!plan.estimates.back().available) return;
@@ -94,29 +96,13 @@ void check_workload(const char* op, const Workload& w, int64_t memory_budget) {
   at_least("threads", w.threads, 1);
   at_least("memory_budget", memory_budget, 0);
   TORCH_CHECK(w.device == at::kCPU || w.device == at::kCUDA, op, ": device must be cpu or cuda, got ", w.device);
-  const bool half = w.dtype == at::kHalf && w.device == at::kCUDA;
-  TORCH_CHECK(half || w.dtype == at::kDouble || w.dtype == at::kFloat || w.dtype == at::kBFloat16, op,
-              ": dtype must be Double, Float or BFloat16, or Half on cuda, got ", w.dtype);
+  TORCH_CHECK(is_node_dtype(w.dtype, w.device), op, ": dtype must be ", node_dtypes(w.device), ", got ", w.dtype);
 }
 
 }  // namespace
 
 const char* to_string(Route route) {
-  switch (route) {
-    case Route::automatic:
-      return "automatic";
-    case Route::dense:
-      return "dense";
-    case Route::sparse:
-      return "sparse";
-    case Route::features:
-      return "features";
-    case Route::operator_:
-      return "operator";
-    case Route::fused:
-      return "fused";
-  }
-  return "unknown";
+  return kRouteNames[route].data();
 }
 
 Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_budget) {

@@ -6,6 +6,7 @@
 #include "attention/routes.h"
 #include "core/checks.h"
 #include "core/largest_exponent.h"
+#include "core/ordered_sums.h"
 #include "core/plain_ops.h"
 #include "ops/normalise.h"
 #include "topomask/attention.h"
@@ -13,8 +14,13 @@
 namespace topomask {
 namespace {
 
+/// On the CPU the same for any number of threads.
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_cpu() ? ordered_matmul(a, b) : at::matmul(a, b);
+}
+
 at::Tensor additive(const at::Tensor& scores, const at::Tensor& bias, const at::Tensor& v) {
-  return at::matmul(at::softmax(scores + bias, -1), v);
+  return product(ordered_softmax(ordered_add(scores, bias)), v);
 }
 
 /// Weights M ⊙ exp(S − max). ∂/∂M_ij = exp(s_ij − max_i)·… does not vanish where M_ij = 0, so every entry has its
@@ -24,8 +30,8 @@ at::Tensor multiplicative(const at::Tensor& scores, const at::Tensor& mask, cons
   const at::Tensor largest = scores.detach().masked_fill(mask == 0, kNone).amax(-1, true);
   const at::Tensor max = largest.masked_fill(largest == kNone, 0.0);  // a row without any entry
   const double limit = scores.scalar_type() == at::kDouble ? kLargestExponent<double> : kLargestExponent<float>;
-  const at::Tensor weights = at::exp((scores - max).clamp_max(limit)) * mask;
-  return ops::normalise(at::matmul(weights, v), weights.sum(-1), eps);
+  const at::Tensor weights = ordered_mul(ordered_exp((scores - max).clamp_max(limit)), mask);
+  return ops::normalise(product(weights, v), weights.sum(-1), eps);
 }
 
 }  // namespace
@@ -62,7 +68,7 @@ at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at:
         fq, fk, fv, tiles, {.weighting = weighting, .scale = scale, .eps = options.eps})));
   }
   const at::ScalarType type = accumulation_type(inputs.q.scalar_type());
-  const at::Tensor scores = at::matmul(fq.to(type) * scale, fk.to(type).mT());
+  const at::Tensor scores = product(fq.to(type) * scale, fk.to(type).mT());
   const at::Tensor matrix = mask->dense().to(fq.device(), type);
   const at::Tensor out = options.mask == SoftmaxMask::additive
                              ? additive(scores, matrix, fv.to(type))

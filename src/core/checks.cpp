@@ -63,6 +63,15 @@ std::string describe(const at::Tensor& tensor) {
   return out.str();
 }
 
+bool is_node_dtype(at::ScalarType dtype, at::DeviceType device) {
+  if (device != at::kCPU && device != at::kCUDA) return false;
+  return is_real(dtype) || dtype == at::kBFloat16 || (dtype == at::kHalf && device == at::kCUDA);
+}
+
+const char* node_dtypes(at::DeviceType device) {
+  return device == at::kCUDA ? "float64, float32, bfloat16 or float16 on cuda" : "float64, float32 or bfloat16 on cpu";
+}
+
 void check_finite(const char* op, const char* name, const at::Tensor& values) {
   if (!values.is_cpu()) return;
   if (values.scalar_type() == at::kFloat) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceType.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>
@@ -18,8 +19,15 @@ inline bool is_real(at::ScalarType dtype) {
   return dtype == at::kFloat || dtype == at::kDouble;
 }
 
+/// The dtypes of tensors over nodes (queries, keys, values, signals): float64, float32 and bfloat16 on the CPU and on
+/// CUDA, float16 on CUDA only. A kernel may take fewer: its operator's `supports` says so.
+bool is_node_dtype(at::ScalarType dtype, at::DeviceType device);
+
+/// The same in errors: "float64, float32 or bfloat16 on cpu".
+const char* node_dtypes(at::DeviceType device);
+
 /// Refuses NaN and infinities, naming the first and its place: "grf_mask: f must be finite, got nan at [0, 3]". Values
-/// are looked at where they are on the CPU: reading them from a GPU would make the caller wait for it.
+/// are checked on the CPU only: reading them from a GPU would make the caller wait for it.
 void check_finite(const char* op, const char* name, const at::Tensor& values);
 inline void check_finite(const char* op, const char* name, double value) {
   TORCH_CHECK(std::isfinite(value), op, ": ", name, " must be finite, got ", value);

@@ -67,13 +67,9 @@ void PatternTensors::check_device(const char* op, const char* name, const at::Te
 }
 
 void check_nodes(const char* op, const char* name, const at::Tensor& tensor, int64_t nodes) {
-  const bool on_gpu = tensor.defined() && tensor.is_cuda();
-  TORCH_CHECK(tensor.defined() && (tensor.is_cpu() || on_gpu) &&
-                  (is_real(tensor.scalar_type()) || tensor.scalar_type() == at::kBFloat16 ||
-                   (on_gpu && tensor.scalar_type() == at::kHalf)),
-              op, ": ", name, " must be ",
-              on_gpu ? "float64, float32, bfloat16 or float16 on cuda" : "float64, float32 or bfloat16 on cpu",
-              ", got ", describe(tensor));
+  const at::DeviceType device = tensor.defined() ? tensor.device().type() : at::kCPU;
+  TORCH_CHECK(tensor.defined() && is_node_dtype(tensor.scalar_type(), device), op, ": ", name, " must be ",
+              node_dtypes(device), ", got ", describe(tensor));
   TORCH_CHECK(tensor.dim() == 4 && (nodes < 0 || tensor.size(2) == nodes), op, ": ", name, " must be [B, H, ",
               nodes < 0 ? "N" : std::to_string(nodes), ", C], got ", describe(tensor));
 }

@@ -33,7 +33,7 @@ struct PatternTensors {
   int64_t entries() const { return columns.size(0); }
 };
 
-/// A node tensor must be [B, H, N, C] of float64, float32 or bfloat16, on CUDA also float16; `nodes` −1 is any N.
+/// A node tensor must be [B, H, N, C] of a dtype that is_node_dtype accepts; `nodes` −1 is any N.
 void check_nodes(const char* op, const char* name, const at::Tensor& tensor, int64_t nodes);
 
 /// `tensor` must have the dtype, device, batch and heads of `like`.

@@ -13,8 +13,9 @@ TEST(AttentionArguments, EpsIsFiniteAndFitsTheTypeOfTheSums) {
   EXPECT_ERROR(attention(x, x, x, mask, {.eps = INFINITY}), "attention: eps must be finite, got inf");
   EXPECT_ERROR(attention(x, x, x, mask, {.eps = NAN}), "attention: eps must be > 0, got nan");
   EXPECT_ERROR(attention(x, x, x, mask, {.eps = 1e-60}),
-               "attention: eps must be in the range of float32 beside such inputs, got 1e-60");
-  EXPECT_ERROR(attention(x, x, x, mask, {.eps = 1e60}), "eps must be in the range of float32 beside such inputs");
+               "attention: eps must be in the range of float32 for inputs that are not float64, got 1e-60");
+  EXPECT_ERROR(attention(x, x, x, mask, {.eps = 1e60}),
+               "eps must be in the range of float32 for inputs that are not float64");
   EXPECT_EQ(attention(y, y, y, mask, {.eps = 1e-60}).sizes(), y.sizes());
   EXPECT_ERROR(explain(x, x, x, mask, {.eps = INFINITY}), "explain: eps must be finite, got inf");
   EXPECT_ERROR(softmax_attention(x, x, x, mask, {.eps = INFINITY}), "softmax_attention: eps must be finite, got inf");
@@ -43,6 +44,15 @@ TEST(AttentionArguments, WorkloadsOfThePlannerAreCounts) {
   EXPECT_ERROR(plan_attention(*mask, {.threads = 0}), "plan_attention: threads must be >= 1, got 0");
   EXPECT_ERROR(plan_softmax(*mask, {.features = -1}, false), "plan_softmax: features must be >= 0, got -1");
   EXPECT_ERROR(plan_softmax(*mask, {}, false, -1), "plan_softmax: memory_budget must be >= 0, got -1");
+}
+
+TEST(AttentionArguments, ThePlannerTakesTheDtypesOfTheDevice) {
+  const MaskPtr mask = none_mask(3);
+  EXPECT_ERROR(plan_attention(*mask, {.dtype = at::kHalf}),
+               "plan_attention: dtype must be float64, float32 or bfloat16 on cpu, got Half");
+  EXPECT_ERROR(plan_softmax(*mask, {.dtype = at::kLong, .device = at::kCUDA}, false),
+               "plan_softmax: dtype must be float64, float32, bfloat16 or float16 on cuda, got Long");
+  EXPECT_NO_THROW(plan_attention(*mask, {.dtype = at::kHalf, .device = at::kCUDA}));
 }
 
 TEST(FeatureMapArguments, DirectionsAreFiniteAndBounded) {

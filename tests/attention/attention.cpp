@@ -153,9 +153,12 @@ TEST(Attention, SaysWhatIsWrong) {
   EXPECT_ERROR(attention(x, x, at::rand({2, 4, 3}), mask), "attention: v must be like q");
   EXPECT_ERROR(attention(x, x.to(at::kDouble), x, mask), "attention: k must be like q");
   EXPECT_ERROR(attention(x.to(at::kLong), x, x, mask),
-               "attention: q must be Float, Double or BFloat16, got Long[4, 3]");
+               "attention: q must be float64, float32 or bfloat16 on cpu, got Long[4, 3] on cpu");
+  EXPECT_ERROR(attention(x.to(at::kHalf), x.to(at::kHalf), x.to(at::kHalf), mask),
+               "attention: q must be float64, float32 or bfloat16 on cpu, got Half[4, 3] on cpu");
+  EXPECT_ERROR(attention(x.to(at::kMeta), x, x, mask), "attention: q must be on cpu or cuda, got Float[4, 3] on meta");
   EXPECT_ERROR(attention(x.to(at::kDouble), x.to(at::kDouble), x.to(at::kDouble), mask),
-               "attention: mask must be Double beside q in Double, got Float; mask->to(dtype) converts it");
+               "attention: mask must be Double where q is Double, got Float; mask->to(dtype) converts it");
   EXPECT_ERROR(attention(x, x, x, mask, {.eps = 0}), "attention: eps must be > 0, got 0");
   EXPECT_ERROR(attention(x, x, x, causal_mask(4), {.route = Route::sparse}), "got sparse for mask causal");
   EXPECT_ERROR(attention(x, x, x, causal_mask(4), {.route = Route::features}), "got features for mask causal");

@@ -49,5 +49,20 @@ TEST(CheckedProduct, DoesNotOverflow) {
   EXPECT_ERROR(checked_product("op", "sizes", {-1, 2}, 10), "got -1 x 2");
 }
 
+TEST(NodeDtypes, AreFloat16OnCudaOnly) {
+  for (const at::DeviceType device : {at::kCPU, at::kCUDA}) {
+    for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
+      EXPECT_TRUE(is_node_dtype(dtype, device)) << dtype << " on " << device;
+    }
+    EXPECT_EQ(is_node_dtype(at::kHalf, device), device == at::kCUDA);
+    for (const at::ScalarType dtype : {at::kLong, at::kBool, at::kComplexFloat, at::kFloat8_e5m2}) {
+      EXPECT_FALSE(is_node_dtype(dtype, device)) << dtype << " on " << device;
+    }
+  }
+  EXPECT_FALSE(is_node_dtype(at::kFloat, at::kMPS));
+  EXPECT_STREQ(node_dtypes(at::kCPU), "float64, float32 or bfloat16 on cpu");
+  EXPECT_STREQ(node_dtypes(at::kCUDA), "float64, float32, bfloat16 or float16 on cuda");
+}
+
 }  // namespace
 }  // namespace topomask

@@ -1,12 +1,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "cuda/device.h"
+#include "cuda/on_cuda.h"
 #include "support/compare.h"
 
 namespace topomask {
 namespace {
 
-using Forests = testing::OnGpu;
+using Forests = testing::OnCuda;
 using F = DistanceFunction;
 
 at::Tensor path(int64_t nodes) {
@@ -59,7 +59,7 @@ TEST_F(Forests, WithTablesAreTheCpus) {
       const Forest forest(parent, at::randint(0, longest + 1, {nodes}).to(at::kDouble));
       const auto reach = static_cast<int64_t>(forest.diameter()) + 1;
       for (const auto& size : {std::vector<int64_t>{reach}, {2, reach}, {std::max<int64_t>(1, reach / 5)}}) {
-        expect_same(tree_mask(forest, F::table(at::randn(size, at::kDouble).requires_grad_())), gpu_, 1e-9);
+        expect_same(tree_mask(forest, F::table(at::randn(size, at::kDouble).requires_grad_())), cuda_, 1e-9);
       }
     }
   }
@@ -68,7 +68,7 @@ TEST_F(Forests, WithTablesAreTheCpus) {
 TEST_F(Forests, WithTablesInFloat32AreNearTheCpus) {
   const Forest forest(path(9001));
   const at::Tensor f = at::exp(-0.01 * at::arange(9001, at::kFloat)).requires_grad_();
-  expect_same(tree_mask(forest, F::table(f)), gpu_, 1e-4);
+  expect_same(tree_mask(forest, F::table(f)), cuda_, 1e-4);
 }
 
 TEST_F(Forests, OfLowRankAreTheCpus) {
@@ -77,8 +77,8 @@ TEST_F(Forests, OfLowRankAreTheCpus) {
     SCOPED_TRACE(c10::str(nodes, " nodes"));
     const Forest forest(parent, 0.001 + 0.01 * at::rand({nodes}, at::kDouble));
     // Of a rank below and above what is done at once.
-    expect_same(tree_mask(forest, F::polynomial({1.0, -0.5, 0.02})), gpu_, 1e-9);
-    expect_same(tree_mask(forest, F::smooth([](double d) { return 1 / (1 + d); }, 1e-12)), gpu_, 1e-9);
+    expect_same(tree_mask(forest, F::polynomial({1.0, -0.5, 0.02})), cuda_, 1e-9);
+    expect_same(tree_mask(forest, F::smooth([](double d) { return 1 / (1 + d); }, 1e-12)), cuda_, 1e-9);
   }
 }
 
@@ -87,8 +87,8 @@ TEST_F(Forests, OfGrowingFunctionsKeepTheirDigits) {
   const Forest forest(broom, at::full({700}, 0.5, at::kFloat));
   at::Tensor x = at::zeros({700, 1});
   x.slice(0, 400).fill_(1.0);
-  const MaskPtr mask = tree_mask(forest, F::polynomial({0.0, 0.0, 1.0}))->to(gpu_);
-  const at::Tensor y = mask->matmul(x.to(gpu_)).cpu().to(at::kDouble);
+  const MaskPtr mask = tree_mask(forest, F::polynomial({0.0, 0.0, 1.0}))->to(cuda_);
+  const at::Tensor y = mask->matmul(x.to(cuda_)).cpu().to(at::kDouble);
   for (const int64_t row : {0, 200, 399, 400, 699}) {
     const at::Tensor d = forest.distances(row);
     const double exact = at::dot(d * d, x.squeeze(1).to(at::kDouble)).item<double>();
@@ -104,8 +104,9 @@ void call(const char* name, Arguments... arguments) {
 }
 
 TEST_F(Forests, OperatorsSayWhatIsWrong) {
-  const at::Tensor rows = at::rand({1, 2, 5, 3}, gpu_), flat = at::rand({5, 3}, gpu_), table = at::rand({2, 4}, gpu_);
-  const at::Tensor index = at::zeros({6}, at::device(gpu_).dtype(at::kInt)), wide = index.to(at::kLong);
+  const at::Tensor rows = at::rand({1, 2, 5, 3}, cuda_), flat = at::rand({5, 3}, cuda_),
+                   table = at::rand({2, 4}, cuda_);
+  const at::Tensor index = at::zeros({6}, at::device(cuda_).dtype(at::kInt)), wide = index.to(at::kLong);
   const at::Tensor tiles = index.slice(0, 0, 4).view({1, 4}), sums = table.to(at::kDouble);
   const std::string text = " must be contiguous float32 or float64 [B, H, N, C], got ";
   EXPECT_ERROR(call("topomask::tree_row_sums", flat, wide, index), "tree_row_sums: x" + text);
@@ -133,9 +134,9 @@ TEST_F(Forests, ComeBack) {
   const MaskPtr low_rank = tree_mask(Forest(random_tree(50), at::rand({50})), F::polynomial({1, 2}));
   for (const MaskPtr& mask : {table, low_rank}) {
     const at::Tensor x = at::rand({50, 3});
-    EXPECT_TRUE(testing::close(mask->to(gpu_)->to(at::kCPU)->matmul(x), mask->matmul(x), 1e-12));
-    EXPECT_EQ(mask->to(gpu_)->to(at::kDouble)->dtype(), at::kDouble);
-    EXPECT_EQ(mask->to(gpu_)->to(at::kDouble)->device(), gpu_);
+    EXPECT_TRUE(testing::close(mask->to(cuda_)->to(at::kCPU)->matmul(x), mask->matmul(x), 1e-12));
+    EXPECT_EQ(mask->to(cuda_)->to(at::kDouble)->dtype(), at::kDouble);
+    EXPECT_EQ(mask->to(cuda_)->to(at::kDouble)->device(), cuda_);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "cuda/device.h"
+#include "cuda/on_cuda.h"
 #include "ops/nearest_neighbours/op.h"
 #include "support/compare.h"
 #include "topomask/neighbour_walks.h"
@@ -6,7 +6,7 @@
 namespace topomask {
 namespace {
 
-using Knn = testing::OnGpu;
+using Knn = testing::OnCuda;
 
 TEST_F(Knn, IsTheCpusGraph) {
   at::manual_seed(1);
@@ -16,8 +16,8 @@ TEST_F(Knn, IsTheCpusGraph) {
       for (const bool directed : {false, true}) {
         for (const int64_t k : {0, 1, 3, 7, 20}) {
           const Graph here = Graph::knn(points, {.k = k, .directed = directed});
-          const Graph there = Graph::knn(points.to(gpu_), {.k = k, .directed = directed});
-          EXPECT_EQ(there.device(), gpu_);
+          const Graph there = Graph::knn(points.to(cuda_), {.k = k, .directed = directed});
+          EXPECT_EQ(there.device(), cuda_);
           EXPECT_TRUE(there.offsets().cpu().equal(here.offsets())) << dims << " dims, k " << k;
           EXPECT_TRUE(there.columns().cpu().equal(here.columns())) << dims << " dims, k " << k;
           EXPECT_TRUE(there.weights().cpu().equal(here.weights()));
@@ -28,7 +28,7 @@ TEST_F(Knn, IsTheCpusGraph) {
 }
 
 TEST_F(Knn, OfTooManyNeighboursIsRefused) {
-  EXPECT_ERROR(Graph::knn(at::rand({99, 3}, gpu_), {.k = 40}), "knn: k must be in [1, 32] on a GPU");
+  EXPECT_ERROR(Graph::knn(at::rand({99, 3}, cuda_), {.k = 40}), "knn: k must be in [1, 32] on a GPU");
 }
 
 TEST_F(Knn, OfCloudsIsTheCpus) {
@@ -37,11 +37,11 @@ TEST_F(Knn, OfCloudsIsTheCpus) {
   for (const at::Tensor& points : {at::rand({3, 701, 3}), at::randint(0, 7, {2, 350, 3}).to(at::kDouble)}) {
     const at::Tensor queries = at::rand({points.size(0), 257, 3}, points.options()) * 7;
     for (const int64_t k : {1, 3, 7, 16, 20}) {
-      EXPECT_TRUE(cloud_neighbours(points.to(gpu_), k).cpu().equal(cloud_neighbours(points, k))) << k;
+      EXPECT_TRUE(cloud_neighbours(points.to(cuda_), k).cpu().equal(cloud_neighbours(points, k))) << k;
       const auto find = [&](const at::Tensor& q, const at::Tensor& p) {
         return ops::nearest_neighbours::find_in_clouds(q, p, k, false);
       };
-      EXPECT_TRUE(find(queries.to(gpu_), points.to(gpu_)).cpu().equal(find(queries, points))) << k;
+      EXPECT_TRUE(find(queries.to(cuda_), points.to(cuda_)).cpu().equal(find(queries, points))) << k;
     }
   }
 }
@@ -49,12 +49,12 @@ TEST_F(Knn, OfCloudsIsTheCpus) {
 TEST_F(Knn, WalksAndAttentionOverThemAreTheCpus) {
   at::manual_seed(3);
   const at::Tensor points = at::rand({2, 500, 3});
-  const NeighbourWalks here(cloud_neighbours(points, 3), 3), there(cloud_neighbours(points.to(gpu_), 3), 3);
+  const NeighbourWalks here(cloud_neighbours(points, 3), 3), there(cloud_neighbours(points.to(cuda_), 3), 3);
   EXPECT_TRUE(there.columns().cpu().equal(here.columns()));
   std::vector<at::Tensor> inputs{at::rand({2, 500, 16}), at::rand({2, 500, 16}), at::rand({2, 500, 24}), at::rand({4})};
   std::vector<at::Tensor> moved;
   for (at::Tensor& x : inputs) {
-    moved.push_back(x.to(gpu_).requires_grad_(true));
+    moved.push_back(x.to(cuda_).requires_grad_(true));
     x.requires_grad_(true);
   }
   const at::Tensor out = neighbour_attention(inputs[0], inputs[1], inputs[2], here, inputs[3]);
@@ -62,7 +62,7 @@ TEST_F(Knn, WalksAndAttentionOverThemAreTheCpus) {
   EXPECT_TRUE(testing::close(out_there.cpu(), out, 1e-5));
   const at::Tensor cotangent = at::randn_like(out);
   const auto wanted = testing::gradients(out, cotangent, inputs);
-  const auto actual = testing::gradients(out_there, cotangent.to(gpu_), moved);
+  const auto actual = testing::gradients(out_there, cotangent.to(cuda_), moved);
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(testing::close(actual[i].cpu(), wanted[i], 1e-4)) << i;
 }
 

@@ -1,4 +1,4 @@
-#include "cuda/device.h"
+#include "cuda/on_cuda.h"
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "topomask/walking_mask.h"
@@ -6,7 +6,7 @@
 namespace topomask {
 namespace {
 
-using Walks = testing::OnGpu;
+using Walks = testing::OnCuda;
 
 Graph weighted_digraph() {
   const at::Tensor source = at::arange(0, 400, at::kLong) % 97, target = (source * 31 + at::arange(0, 400) * 7) % 101;
@@ -53,8 +53,8 @@ TEST_F(Walks, AreTheCpusBitForBit) {
     for (const WalkOptions& options : samplers()) {
       if (options.proposal == Proposal::weights && graph.num_nodes() < 2) continue;
       SCOPED_TRACE(c10::str(graph.num_nodes(), " nodes, coupling ", static_cast<int>(options.coupling)));
-      expect_same_table(sample_walks(graph.to(gpu_), options), sample_walks(graph, options));
-      expect_same_table(sample_walks(graph.to(at::TensorOptions(gpu_).dtype(at::kDouble)), options),
+      expect_same_table(sample_walks(graph.to(cuda_), options), sample_walks(graph, options));
+      expect_same_table(sample_walks(graph.to(at::TensorOptions(cuda_).dtype(at::kDouble)), options),
                         sample_walks(graph.to(at::kDouble), options));
     }
   }
@@ -63,7 +63,7 @@ TEST_F(Walks, AreTheCpusBitForBit) {
 TEST_F(Walks, OfManyVisitsAreTheSameToo) {
   const Graph graph = Graph::star(300).normalised();
   const WalkOptions options{.walkers = 1000, .halting_probability = 0.05, .max_hops = 60, .seed = 2};
-  expect_same_table(sample_walks(graph.to(gpu_), options), sample_walks(graph, options));
+  expect_same_table(sample_walks(graph.to(cuda_), options), sample_walks(graph, options));
 }
 
 TEST_F(Walks, HaveTheirGroupProducts) {
@@ -72,18 +72,18 @@ TEST_F(Walks, HaveTheirGroupProducts) {
       if (options.proposal == Proposal::weights && graph.num_nodes() < 2) continue;
       SCOPED_TRACE(c10::str(graph.num_nodes(), " nodes, coupling ", static_cast<int>(options.coupling)));
       options.group_products = true;
-      expect_same_table(sample_walks(graph.to(at::TensorOptions(gpu_).dtype(at::kDouble)), options),
+      expect_same_table(sample_walks(graph.to(at::TensorOptions(cuda_).dtype(at::kDouble)), options),
                         sample_walks(graph.to(at::kDouble), options));
     }
   }
   // More visits than are done at once.
   const Graph graph = Graph::erdos_renyi(30000, 2e-4, 5).normalised();
   const WalkOptions options{.walkers = 40, .halting_probability = 0.2, .max_hops = 30, .group_products = true};
-  expect_same_table(sample_walks(graph.to(gpu_), options), sample_walks(graph, options));
+  expect_same_table(sample_walks(graph.to(cuda_), options), sample_walks(graph, options));
 }
 
 TEST_F(Walks, InEnsemblesTooLargeAreRefused) {
-  EXPECT_ERROR(sample_walks(Graph::path(4).to(gpu_), {.walkers = 9000, .coupling = Coupling::repelling}),
+  EXPECT_ERROR(sample_walks(Graph::path(4).to(cuda_), {.walkers = 9000, .coupling = Coupling::repelling}),
                "ensemble must be at most");
 }
 
@@ -91,11 +91,11 @@ TEST_F(Walks, MovedTablesGiveTheSameMaskAndGradient) {
   const Graph graph = Graph::grid({9, 11}).normalised(0.9).to(at::kDouble);
   const WalkTable walks = sample_walks(graph, {.walkers = 6, .halting_probability = 0.3, .seed = 4});
   const at::Tensor f = at::linspace(1, 0.2, 7, at::kDouble).requires_grad_();
-  const at::Tensor here = grf_mask(walks, f)->dense(), there = grf_mask(walks.to(gpu_), f.to(gpu_))->dense();
+  const at::Tensor here = grf_mask(walks, f)->dense(), there = grf_mask(walks.to(cuda_), f.to(cuda_))->dense();
   EXPECT_TRUE(at::allclose(there.cpu(), here, 1e-12, 1e-14));
   const at::Tensor seed = at::rand_like(here);
   const at::Tensor grad_here = torch::autograd::grad({here}, {f}, {seed})[0];
-  const at::Tensor grad_there = torch::autograd::grad({there}, {f}, {seed.to(gpu_)})[0];
+  const at::Tensor grad_there = torch::autograd::grad({there}, {f}, {seed.to(cuda_)})[0];
   EXPECT_TRUE(at::allclose(grad_there, grad_here, 1e-10, 1e-12));
 }
 
@@ -105,8 +105,8 @@ TEST_F(Walks, ThatMeetInAHubAreAllCounted) {
   const Graph graph = Graph::star(126).normalised().to(at::kDouble);
   const WalkOptions options{.walkers = 40, .halting_probability = 0.2, .max_hops = 20, .seed = 8};
   const at::Tensor f = at::linspace(1, 0.3, 12, at::kDouble);
-  const MaskPtr here = walking_mask(graph, f, options), there = walking_mask(graph.to(gpu_), f.to(gpu_), options);
-  const at::Tensor x = testing::normal({2, 1, graph.num_nodes(), 5}, 3), y = x.to(gpu_);
+  const MaskPtr here = walking_mask(graph, f, options), there = walking_mask(graph.to(cuda_), f.to(cuda_), options);
+  const at::Tensor x = testing::normal({2, 1, graph.num_nodes(), 5}, 3), y = x.to(cuda_);
   EXPECT_TRUE(testing::close(there->matmul(y).cpu(), here->matmul(x), 1e-10));
   EXPECT_TRUE(testing::close(there->matmul_transposed(y).cpu(), here->matmul_transposed(x), 1e-10));
 }

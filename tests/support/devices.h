@@ -6,14 +6,14 @@
 
 namespace topomask::testing {
 
-inline bool has_gpu() {
+inline bool has_cuda() {
   return at::hasCUDA() && at::getNumGPUs() > 0;
 }
 
 /// The CPU, and the first GPU where there is one.
 inline std::vector<at::Device> devices() {
   std::vector<at::Device> all{at::kCPU};
-  if (has_gpu()) all.emplace_back(at::kCUDA, 0);
+  if (has_cuda()) all.emplace_back(at::kCUDA, 0);
   return all;
 }
 

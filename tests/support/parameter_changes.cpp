@@ -101,7 +101,7 @@ void expect_follows_parameters(const Mask& mask) {
   for (const ParameterChange& change : parameter_changes()) {
     for (size_t i = 0; i < own.size(); ++i) {
       at::Tensor& parameter = own[i];
-      if (!parameter.requires_grad() || (parameter.is_cuda() && !change.on_gpu)) continue;
+      if (!parameter.requires_grad() || (parameter.is_cuda() && !change.on_cuda)) continue;
       const std::string what = change.name + " of parameter " + std::to_string(i);
       const auto before = all_forms(*live);
       const MaskPtr frozen = live->frozen();

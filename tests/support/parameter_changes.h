@@ -9,7 +9,7 @@ namespace topomask::testing {
 /// A way to write to a parameter, a plain contiguous leaf. Several leave its version counter as it is.
 struct ParameterChange {
   std::string name;
-  bool on_gpu;  ///< whether it also works there
+  bool on_cuda;  ///< whether it also works there
   void (*write)(at::Tensor& parameter);
 };
 

@@ -8,7 +8,7 @@
 
 #include "topomask/sparse.h"
 
-// Random sparse matrices and the dense formulas, in plain tensor operations, that the operators are held against.
+// Random sparse matrices and the dense formulas, in plain tensor operations, that the operators are compared with.
 
 namespace topomask::testing {
 

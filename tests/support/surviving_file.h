@@ -17,8 +17,8 @@ inline std::string content_of(const std::filesystem::path& path) {
 }
 
 /// `write` replaces the file at `path`, alone in its folder, by another. Each of its system calls fails in turn: it
-/// must report that with the file and the reason, leave the old file as it was and no other beside it. Only where the
-/// folder cannot be flushed is the new file in place already, whole.
+/// must report that with the file and the reason, leave the old file as it was and no other file next to it. Only where
+/// the folder cannot be flushed is the new file in place already, whole.
 inline void expect_old_file_survives(const std::filesystem::path& path, const std::function<void()>& write) {
   const std::string folder = path.parent_path().string(), old = content_of(path);
   ASSERT_FALSE(old.empty());

@@ -6,9 +6,9 @@
 
 namespace topomask::cuda {
 
-/// Two words for every entry of a tile, on their way to arrays in the order of the entries. A chunk has a few entries
-/// of each row: written at once they would be pieces of lines. So all entries of a tile wait in shared memory where
-/// there is room; otherwise those of a few chunks, each row's one behind the other.
+/// Collects two words for every entry of a tile before they are written to arrays in the order of the entries. A chunk
+/// has a few entries of each row, which would fill only parts of cache lines. So shared memory holds all entries of a
+/// tile where they fit, otherwise those of kChunks chunks, row by row.
 class EntryStage {
  public:
   static constexpr int kChunks = 4;
@@ -16,7 +16,7 @@ class EntryStage {
   static constexpr int kRoom = kTileRows * kPitch;
   struct Memory {
     uint32_t words[2][kRoom];
-    uint32_t behind[32];  ///< read with the last, for nothing
+    uint32_t padding[32];  ///< over-read by the unrolled loop of write_range and discarded
   };
 
   /// `starts` of rows g and g + 8 among the `entries` of the tile.
@@ -33,7 +33,8 @@ class EntryStage {
     store_shared_if(cells.present(cell), to + kSecond, second);
   }
 
-  /// After the cells of a chunk have been put: write(entry, first, second) for all that wait, if it is time.
+  /// Called after the cells of a chunk have been put: calls write(entry, first, second) for all entries that are held
+  /// where the tile ends or the memory is full.
   template <class Write>
   __device__ __forceinline__ void end_chunk(const Cells& cells, bool last, const Write& write) {
 #pragma unroll
@@ -68,7 +69,7 @@ class EntryStage {
     begin(next);
   }
 
-  /// Two entries at a time: one waits while the other is read.
+  /// Reads two entries at a time, so that the latencies of the loads overlap.
   template <class Write>
   __device__ __forceinline__ void write_range(const Write& write, int shift, int first, int behind, int lane,
                                               int lanes) const {
@@ -88,7 +89,7 @@ class EntryStage {
     }
   }
 
-  /// What waits starts at `entries` of rows g and g + 8.
+  /// The entries that are held next start at `entries` of rows g and g + 8.
   __device__ __forceinline__ void begin(const int (&entries)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -101,8 +102,8 @@ class EntryStage {
   int entries_;
   bool whole_;
   int chunks_;
-  int shift_[2];   ///< from an entry of row g or g + 8 to where it waits
-  int behind_[2];  ///< this lane's cells of the last chunk; a row ends with those of its last lane
+  int shift_[2];   ///< from an entry of row g or g + 8 to its place in shared memory
+  int behind_[2];  ///< the entry behind this lane's cells of the last chunk; a row ends with those of its last lane
 };
 
 }  // namespace topomask::cuda

@@ -6,11 +6,18 @@
 #include "ops/factored_product/op.h"
 #include "ops/sparse_attention/op.h"
 #include "ops/spmm/op.h"
+#include "ops/walk_table/op.h"
 
-// The operators as they were until 0.1, with the five tensors of a pattern as arguments of their own: overloads of the
-// same names, `separate`, that go with the next release. They make a list of the tensors and call the operator.
+// The operators as they were until 0.1, with the tensors of a pattern as arguments of their own: overloads of the same
+// names, `separate`, that go with the next release. They make a list of the tensors and call the operator. That of
+// sample_walks is in src/walks/op.cpp.
 
 namespace topomask::ops::deprecated {
+
+void warn(const char* op, const char* form) {
+  TORCH_WARN_ONCE("topomask::", op, ": the tensors of a pattern are one argument now, a list ", form,
+                  "; the form with separate arguments will be removed");
+}
 
 namespace {
 
@@ -18,11 +25,6 @@ using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 using Optional = const std::optional<Tensor>&;
-
-void warn(const char* op) {
-  TORCH_WARN_ONCE("topomask::", op, ": the tensors of a pattern are one argument now, a list [offsets, columns, ",
-                  "t_offsets, t_columns, t_index]; the form with separate arguments will be removed");
-}
 
 std::vector<Tensor> listed(std::initializer_list<Tensor> pattern, Optional tiles, Optional t_tiles) {
   std::vector<Tensor> list(pattern);
@@ -77,6 +79,24 @@ Two factored_product_separate(const Tensor& q, const Tensor& k, const Tensor& v,
       {right_offsets, right_columns, right_t_offsets, right_t_columns, right_t_index});
 }
 
+std::vector<Tensor> walk_table_separate(const Tensor& offsets, const Tensor& columns, const Tensor& factors,
+                                        Optional threshold, Optional alias, const Tensor& halt_below,
+                                        const Tensor& scale, int64_t walkers, int64_t first_walker, int64_t seed,
+                                        bool antithetic, int64_t ensemble) {
+  warn("walk_table", "[offsets, columns]");
+  return walk_table::table({offsets, columns}, factors, threshold, alias, halt_below, scale, walkers, first_walker,
+                           seed, antithetic, ensemble);
+}
+
+std::vector<Tensor> walk_visits_separate(const Tensor& offsets, const Tensor& columns, const Tensor& factors,
+                                         Optional threshold, Optional alias, const Tensor& halt_below,
+                                         const Tensor& scale, int64_t walkers, int64_t first_walker, int64_t seed,
+                                         bool antithetic, int64_t ensemble, int64_t first, int64_t count) {
+  warn("walk_visits", "[offsets, columns]");
+  return walk_table::visits({offsets, columns}, factors, threshold, alias, halt_below, scale, walkers, first_walker,
+                            seed, antithetic, ensemble, first, count);
+}
+
 }  // namespace
 
 void define_spmm(torch::Library& library) {
@@ -108,6 +128,17 @@ void define_factored_product(torch::Library& library) {
       "Tensor right_t_index) -> (Tensor numerator, Tensor denominator)");
 }
 
+void define_walk_table(torch::Library& library) {
+  library.def(
+      "walk_table.separate(Tensor offsets, Tensor columns, Tensor factors, Tensor? threshold, Tensor? alias, "
+      "Tensor halt_below, Tensor scale, int walkers, int first_walker, int seed, bool antithetic, int ensemble) "
+      "-> Tensor[]");
+  library.def(
+      "walk_visits.separate(Tensor offsets, Tensor columns, Tensor factors, Tensor? threshold, Tensor? alias, "
+      "Tensor halt_below, Tensor scale, int walkers, int first_walker, int seed, bool antithetic, int ensemble, "
+      "int first, int count) -> Tensor[]");
+}
+
 TORCH_LIBRARY_IMPL(topomask, CompositeImplicitAutograd, m) {
   m.impl("spmm.separate", spmm_separate);
   m.impl("spmm_transposed.separate", spmm_transposed_separate);
@@ -115,6 +146,8 @@ TORCH_LIBRARY_IMPL(topomask, CompositeImplicitAutograd, m) {
   m.impl("sparse_attention.separate", sparse_attention_separate);
   m.impl("sparse_softmax_attention.separate", sparse_softmax_attention_separate);
   m.impl("factored_product.separate", factored_product_separate);
+  m.impl("walk_table.separate", walk_table_separate);
+  m.impl("walk_visits.separate", walk_visits_separate);
 }
 
 }  // namespace topomask::ops::deprecated

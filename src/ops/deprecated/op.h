@@ -10,5 +10,9 @@ namespace topomask::ops::deprecated {
 void define_spmm(torch::Library& library);
 void define_sparse_attention(torch::Library& library);
 void define_factored_product(torch::Library& library);
+void define_walk_table(torch::Library& library);
+
+/// Says once that the tensors of a pattern are one argument of `op` now, the list `form`.
+void warn(const char* op, const char* form = "[offsets, columns, t_offsets, t_columns, t_index]");
 
 }  // namespace topomask::ops::deprecated

@@ -12,6 +12,7 @@
 #include "core/checks.h"
 #include "core/cuda/dispatch.h"
 #include "ops/fused_attention/arguments.h"
+#include "ops/fused_attention/constant_codes.h"
 #include "ops/fused_attention/cuda_kernel.h"
 #include "ops/fused_attention/tile_groups.h"
 #include "ops/row_layout.h"
@@ -32,7 +33,8 @@ Problem problem_of(const Tensor& q, const Tensor& v, const MaskTiles& mask, cons
   return {q.scalar_type(), q.size(3), v.size(3), mask.kind, options.weighting, at::kCUDA};
 }
 
-/// What the codes of a Toeplitz mask say once and for all: copied to the host the first time they are seen.
+/// What is computed from the codes of a Toeplitz mask, which are copied to the host: once for those of the library's
+/// masks, in every call for codes that are an operator's argument, since they may have changed.
 struct Codes {
   Tensor given;  // held, so that its address stays its own
   int64_t globals = 0;
@@ -63,6 +65,7 @@ std::shared_ptr<Codes> codes_of(const MaskTiles& mask) {
   made->host.assign(host.const_data_ptr<int32_t>(), host.const_data_ptr<int32_t>() + host.numel());
   made->window = static_cast<int>(std::min(longest_window(made->host.data(), std::ssize(made->host), 128),
                                            static_cast<int64_t>(cuda::kLongestWindow)));
+  if (!ConstantCodes::has(mask.index)) return made;
   kept->push_front(made);
   if (kept->size() > kKept) kept->pop_back();
   return made;
@@ -145,8 +148,6 @@ void check_rows(const Tensor& q, const Tensor& v, const MaskTiles& mask, const O
   TORCH_CHECK(supports(problem_of(q, v, mask, options)),
               "fused_attention: q must be Float, Half or BFloat16 and q and v have 1 to ", kMostCudaWidth,
               " columns on cuda, got ", describe(q), " and v ", describe(v));
-  TORCH_CHECK(q.size(0) * q.size(1) <= 65535, "fused_attention: batch times heads must be at most 65535, got ",
-              q.size(0) * q.size(1));
 }
 
 template <class T>

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// Copies from global to shared memory that run beside the arithmetic, and the fast power of two.
+// Copies from global to shared memory that overlap with the arithmetic, and the fast power of two.
 
 namespace topomask::cuda {
 

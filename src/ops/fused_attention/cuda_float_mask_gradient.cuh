@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kFloatTileThreads)
   const int nodes = (int)a.mask.nodes, globals = (int)a.mask.globals, inner = nodes - globals;
   // A warp holds sixteen rows of one half of the columns.
   const int row = (int)threadIdx.x / 32 % 4 * 16, column = (int)threadIdx.x / 128 * 32, lane = threadIdx.x % 32;
-  const int mask_head = blockIdx.y;
+  const int mask_head = slice_of_block(a);
   const bool kernel = a.weighting == Weighting::kernel, additive = a.weighting == Weighting::additive;
   const TileValues<kKind, false> mask(a.mask, mask_head, a.window);
   const FloatTile left{reinterpret_cast<float*>(shared), FloatTile::stride_of(64)};

@@ -7,7 +7,7 @@
 // Fused attention in float32, for every kind of mask and rows of up to 256 values. One kernel for every pass that sums
 // over one side of M: it holds 64 rows (or columns), steps through the other side, 32 at a time, makes a weight of each
 // pair and adds the other side's rows times the weights. Kinds and weightings are told apart at run time: a tile of M
-// is filled in shared memory first, which costs little beside the products.
+// is filled in shared memory first, which costs little compared with the products.
 
 namespace topomask::cuda {
 
@@ -119,10 +119,11 @@ __global__ void __launch_bounds__(kFloatThreads)
     for (int e = 0; e < 4; ++e) sums[n][e] = 0;
   }
 
+  const int own = slice_of_block(a);  // of factors a head of the mask
   const int sharing = !kFactors ? 1 : a.mask.heads == 1 ? a.batch * a.heads : a.batch;
   for (int shared_slice = 0; shared_slice < sharing; ++shared_slice) {
-    int slice = blockIdx.y;  // of batch and head
-    if constexpr (kFactors) slice = a.mask.heads == 1 ? shared_slice : shared_slice * a.heads + (int)blockIdx.y;
+    int slice = own;  // of batch and head
+    if constexpr (kFactors) slice = a.mask.heads == 1 ? shared_slice : shared_slice * a.heads + own;
     const int batch = slice / a.heads, head = slice % a.heads;
     const int64_t stats = (int64_t)slice * nodes;
     const float *q = a.q.data + slice_of(a.q, batch, head), *k = a.k.data + slice_of(a.k, batch, head),
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(kFloatThreads)
   }
 
   const int slices = kFactors ? (int)a.mask.heads : a.heads;
-  float* to = result.data + slice_of(result, (int)blockIdx.y / slices, (int)blockIdx.y % slices);
+  float* to = result.data + slice_of(result, own / slices, own % slices);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = first + warp_row + lane / 4 + 8 * half;
@@ -259,8 +260,8 @@ __global__ void __launch_bounds__(kFloatThreads)
       d += __shfl_xor_sync(~0u, d, 2);
       factor = 1.f / (additive ? d : clamped(d, a.eps));
       if (lane % 4 == 0 && row < nodes && blockIdx.z == 0) {
-        a.denominator[(int64_t)blockIdx.y * nodes + row] = d;
-        if (!kernel) a.largest[(int64_t)blockIdx.y * nodes + row] = largest[half] == -INFINITY ? 0 : largest[half];
+        a.denominator[(int64_t)own * nodes + row] = d;
+        if (!kernel) a.largest[(int64_t)own * nodes + row] = largest[half] == -INFINITY ? 0 : largest[half];
       }
     }
     const int place = kFactors ? row - globals : row;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/fused_attention/cuda_kernel.h"
+#include "ops/fused_attention/cuda_tile.cuh"
 
 // Which tiles of M and which slices a block adds up in the passes for the gradient of a mask. The grid is parts of the
 // groups × heads of the mask × parts of the slices that share a head.
@@ -19,7 +19,7 @@ struct GroupWalk {
       : groups(groups),
         blocks(((int)a.mask.nodes + kTile - 1) / kTile),
         heads(a.heads),
-        mask_head(blockIdx.y),
+        mask_head(slice_of_block(a)),
         one_head(a.mask.heads == 1) {
     const int sharing = one_head ? a.batch * a.heads : a.batch, split = blockIdx.z;
     begin = (int)((int64_t)sharing * split / groups.splits);

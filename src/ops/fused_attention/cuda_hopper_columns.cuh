@@ -25,9 +25,9 @@ __global__ void __launch_bounds__(128, kColumnBlocks)
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t room = uniform_shared_address(shared);
   const int nodes = (int)a.mask.nodes, lane = threadIdx.x % 32;
-  const int batch = blockIdx.y / a.heads, head = blockIdx.y % a.heads, first = blockIdx.x * 64;
+  const int slice = slice_of_block(a), batch = slice / a.heads, head = slice % a.heads, first = blockIdx.x * 64;
   const int mine = first + (int)threadIdx.x / 32 * 16;
-  const int64_t stats = (int64_t)blockIdx.y * nodes;
+  const int64_t stats = (int64_t)slice * nodes;
   const RowCopies<kThreads> q(a.q.data + slice_of(a.q, batch, head), a.q.row, a.q.width);
   const RowCopies<kThreads> grad(g.grad.data + slice_of(g.grad, batch, head), g.grad.row, g.grad.width);
 

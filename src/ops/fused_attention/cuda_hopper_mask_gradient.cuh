@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(mask_gradient_threads<kTile, kWeighting>(), kT
   // The rows and columns of this warpgroup in the tile, in units of 64.
   const int warpgroup = kThreads == 128 ? 0 : __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
   const int rows_at = warpgroup % kRowGroups, columns_at = warpgroup / kRowGroups;
-  TileValues<kKind, false> mask(a.mask, blockIdx.y, a.window);
+  TileValues<kKind, false> mask(a.mask, slice_of_block(a), a.window);
   const int mask_bytes = mask.words(a.window) * 4;
 
   const GroupWalk<kTile> walk(a, groups);

@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(128 * row_groups(kWeighting, kBackward), row_b
   const uint32_t room = uniform_shared_address(shared);
   const int nodes = (int)a.mask.nodes, lane = threadIdx.x % 32;
   const int group = kGroups == 1 ? 0 : __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
-  const int batch = blockIdx.y / a.heads, head = blockIdx.y % a.heads, first = blockIdx.x * kRows;
+  const int slice = slice_of_block(a), batch = slice / a.heads, head = slice % a.heads, first = blockIdx.x * kRows;
   const int mine = first + (int)threadIdx.x / 32 * 16;  // the first of the warp's sixteen rows
-  const int64_t stats = (int64_t)blockIdx.y * nodes;
+  const int64_t stats = (int64_t)slice * nodes;
   const RowCopies<kThreads> k(a.k.data + slice_of(a.k, batch, head), a.k.row, a.k.width);
   const RowCopies<kThreads> v(a.v.data + slice_of(a.v, batch, head), a.v.row, a.v.width);
 

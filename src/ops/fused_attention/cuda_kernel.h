@@ -27,12 +27,13 @@ struct FusedArgs {
   int batch, heads;
   int window;  ///< offsets: of tiles that see more values than this, at most kLongestWindow, they stay in global memory
   float scale, eps;
-  float* denominator;  ///< [batch, heads, nodes], before its clamp
-  float* largest;      ///< the same of exponents; softmax alone
-  bool tf32 = false;   ///< float32: operands of products rounded to TF32
+  float* denominator;   ///< [batch, heads, nodes], before its clamp
+  float* largest;       ///< the same of exponents; softmax alone
+  bool tf32 = false;    ///< float32: operands of products rounded to TF32
+  int first_slice = 0;  ///< of this launch; launch_fused sets it
 };
 
-/// What the backward passes read besides.
+/// What the backward passes read in addition.
 template <class T>
 struct FusedGradArgs {
   FusedRows<const T> out, grad;

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "ops/cuda/slice_ranges.h"
 #include "ops/fused_attention/cuda_kernel.h"
 
 // Which kernel a call takes: the compile-time numbers from the arguments.
@@ -59,12 +60,18 @@ cudaError_t with_choice(const FusedArgs<T>& a, const F& f) {
   });
 }
 
-template <class Kernel, class... Args>
-cudaError_t launch_fused(Kernel* kernel, dim3 grid, int threads, int bytes, cudaStream_t stream, const Args&... args) {
-  const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (allowed != cudaSuccess) return allowed;
-  kernel<<<grid, threads, bytes, stream>>>(args...);
-  return cudaGetLastError();
+/// One launch for every kMostSlices slices, which lie along y; any number of them is taken.
+template <class Kernel, class T, class... Args>
+cudaError_t launch_fused(Kernel* kernel, dim3 grid, int threads, int bytes, cudaStream_t stream, FusedArgs<T> a,
+                         const Args&... args) {
+  cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  for_slice_ranges(grid.y, [&](int64_t first, unsigned count) {
+    if (status != cudaSuccess) return;
+    a.first_slice = (int)first;
+    kernel<<<dim3(grid.x, count, grid.z), threads, bytes, stream>>>(a, args...);
+    status = cudaGetLastError();
+  });
+  return status;
 }
 
 template <class T>

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kTile * 4)
   constexpr int kColumns = kTile / 2;
   const int warp = threadIdx.x / 32 % (kTile / 16), lane = threadIdx.x % 32;
   const int half_column = threadIdx.x / 32 / (kTile / 16) * kColumns;
-  const TileValues<kKind, false> mask(a.mask, blockIdx.y, a.window);
+  const TileValues<kKind, false> mask(a.mask, slice_of_block(a), a.window);
 
   const GroupWalk<kTile> walk(a, groups);
   float* sums = walk.own_copy(all_sums, a.mask, kKind == TileKind::matrix);

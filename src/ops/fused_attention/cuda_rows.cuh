@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(kFusedThreads, kFusedBlocks)
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t room = shared_address(shared);
   const int nodes = (int)a.mask.nodes, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int batch = blockIdx.y / a.heads, head = blockIdx.y % a.heads, first = blockIdx.x * kRows;
-  const int64_t stats = (int64_t)blockIdx.y * nodes;
+  const int slice = slice_of_block(a), batch = slice / a.heads, head = slice % a.heads, first = blockIdx.x * kRows;
+  const int64_t stats = (int64_t)slice * nodes;
   const T *k = a.k.data + slice_of(a.k, batch, head), *v = a.v.data + slice_of(a.v, batch, head);
 
   uint32_t q[kFrags][kM / 16][4], grad[kFrags][kD / 16][4];

@@ -136,6 +136,12 @@ __device__ __forceinline__ void fused_store(const FusedRows<T>& rows, int64_t sl
   }
 }
 
+/// The slice (batch, head) that a block takes; in the gradients of a mask, the head of the mask.
+template <class T>
+__device__ __forceinline__ int slice_of_block(const FusedArgs<T>& a) {
+  return a.first_slice + (int)blockIdx.y;
+}
+
 template <class T>
 __device__ __forceinline__ int64_t slice_of(const FusedRows<T>& rows, int batch, int head) {
   return batch * rows.batch + head * rows.head;

@@ -3,7 +3,7 @@
 #include "ops/fused_attention/cuda_tile.cuh"
 
 // Products of tiles of 64 rows of 64 values by a warpgroup, four warps of which each has sixteen rows of the result: on
-// Hopper by its own instructions, which run beside the others until they are waited for; elsewhere by those that every
+// Hopper by its own instructions, which run asynchronously until they are waited for; elsewhere by those that every
 // tensor core has. A thread's part of a result [8][4] is that of multiply_add, eight columns after eight.
 
 namespace topomask::cuda {

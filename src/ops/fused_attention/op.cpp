@@ -55,9 +55,9 @@ Three call_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
 }  // namespace
 
 bool supports(const Problem& p) {
-  if (p.device == at::kCPU) return p.dtype == at::kFloat || p.dtype == at::kDouble || p.dtype == at::kBFloat16;
-  const bool dtype = p.dtype == at::kFloat || p.dtype == at::kHalf || p.dtype == at::kBFloat16;
-  return p.device == at::kCUDA && dtype && p.features >= 1 && p.features <= kMostCudaWidth && p.value_dim >= 1 &&
+  if (!is_node_dtype(p.dtype, p.device)) return false;
+  if (p.device == at::kCPU) return true;
+  return p.dtype != at::kDouble && p.features >= 1 && p.features <= kMostCudaWidth && p.value_dim >= 1 &&
          p.value_dim <= kMostCudaWidth;
 }
 
@@ -67,8 +67,8 @@ bool is_native(const Problem& p) {
 }
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options) {
-  TORCH_CHECK(q.dim() == 4 && q.is_floating_point(), "fused_attention: q must be floating [B, H, N, m], got ",
-              describe(q));
+  TORCH_CHECK(q.dim() == 4 && is_node_dtype(q.scalar_type(), q.device().type()),
+              "fused_attention: q must be [B, H, N, m] of ", node_dtypes(q.device().type()), ", got ", describe(q));
   TORCH_CHECK(k.sizes() == q.sizes() && k.scalar_type() == q.scalar_type() && k.device() == q.device(),
               "fused_attention: k must be like q, ", describe(q), ", got ", describe(k));
   TORCH_CHECK(v.dim() == 4 && v.sizes().slice(0, 3) == q.sizes().slice(0, 3) && v.scalar_type() == q.scalar_type() &&

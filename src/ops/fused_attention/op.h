@@ -45,8 +45,8 @@ struct Problem {
 /// The widest rows of the kernels on a GPU, and those of the faster ones, which take bfloat16 and no factors.
 inline constexpr int64_t kMostCudaWidth = 256, kMostNativeWidth = 128;
 
-/// Whether there is a kernel for it: on the CPU for float32, float64 and bfloat16; on a GPU for float32, float16 and
-/// bfloat16, and rows of at most kMostCudaWidth values. There float32 is exact unless torch allows TF32 for products,
+/// Whether there is a kernel for it, of the dtypes that is_node_dtype accepts: on the CPU for all; on a GPU for all but
+/// float64, and rows of at most kMostCudaWidth values. There float32 is exact unless torch allows TF32 for products,
 /// and float16, wider rows and factors run in TF32 on copies in float32.
 bool supports(const Problem& problem);
 

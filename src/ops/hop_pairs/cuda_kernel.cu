@@ -1,3 +1,4 @@
+#include "ops/cuda/slice_ranges.h"
 #include "ops/hop_pairs/cuda_kernel.h"
 
 namespace topomask::cuda {
@@ -115,8 +116,13 @@ void write_pair_lists(const MeetingArgs<T>& args, const int32_t* list_offsets, u
 template <class T>
 void pair_values(const PairListArgs<T>& args, const T* g, T* values, cudaStream_t stream) {
   if (args.entries == 0 || args.heads == 0) return;
-  const dim3 grid(blocks_of(args.entries), static_cast<unsigned>((args.heads + kHeadBlock - 1) / kHeadBlock));
-  values_kernel<T><<<grid, kThreads, 0, stream>>>(args, g, values);
+  for_slice_ranges((args.heads + kHeadBlock - 1) / kHeadBlock, [&](int64_t first, unsigned count) {
+    PairListArgs<T> some = args;
+    const int64_t head = first * kHeadBlock;
+    some.heads -= head;
+    values_kernel<T><<<dim3(blocks_of(args.entries), count), kThreads, 0, stream>>>(some, g + head * args.count,
+                                                                                    values + head * args.entries);
+  });
 }
 
 int64_t pair_gradient_blocks(int64_t entries) {
@@ -130,8 +136,12 @@ void pair_gradients(const PairListArgs<T>& args, const T* grad, double* partial,
   const int warp_bytes = args.count * kLanes * static_cast<int>(sizeof(T));
   const int fitting = kSharedBytes / warp_bytes, warps = fitting < 1 ? 1 : fitting < kMostWarps ? fitting : kMostWarps;
   cudaFuncSetAttribute(gradient_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  const dim3 grid(static_cast<unsigned>(pair_gradient_blocks(args.entries)), static_cast<unsigned>(args.heads));
-  gradient_kernel<T><<<grid, warps * kLanes, static_cast<size_t>(warps) * warp_bytes, stream>>>(args, grad, partial);
+  const int64_t blocks = pair_gradient_blocks(args.entries);
+  for_slice_ranges(args.heads, [&](int64_t head, unsigned count) {
+    gradient_kernel<T>
+        <<<dim3(static_cast<unsigned>(blocks), count), warps * kLanes, static_cast<size_t>(warps) * warp_bytes,
+           stream>>>(args, grad + head * args.entries, partial + head * args.count * blocks);
+  });
 }
 
 #define TOPOMASK_HOP_PAIRS(T)                                                                        \

@@ -5,7 +5,6 @@
 #include <torch/library.h>
 
 #include "core/checks.h"
-#include "ops/cuda/grid_slices.h"
 #include "ops/low_rank_level/cuda_kernel.h"
 
 namespace topomask::ops::low_rank_level {
@@ -43,7 +42,7 @@ Tensor& low_rank_level_cuda(Tensor& y, const Tensor& x, const Tensor& nodes, con
         .component_count = components.size(0) - 1,
         .size = x.size(2),
         .columns = x.size(3),
-        .slices = grid_slices("low_rank_level_", x)};
+        .slices = x.size(0) * x.size(1)};
     for (int64_t first = 0; first < rank; first += cuda::kRanks) {
       cuda::low_rank_level(args, first, c10::cuda::getCurrentCUDAStream());
     }

@@ -9,6 +9,7 @@ constexpr int kThreads = ItemColumns::kThreads;
 
 template <class T>
 struct Place : ItemColumns {
+  using ItemColumns::ItemColumns;
   __device__ __forceinline__ int64_t node(const LowRankLevelArgs<T>& a, int64_t i) const {
     return (slice * a.size + a.nodes[i]) * a.columns + column;
   }
@@ -18,8 +19,9 @@ struct Place : ItemColumns {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) send_kernel(const LowRankLevelArgs<T> a, int64_t first) {
-  const Place<T> place;
+__global__ void __launch_bounds__(kThreads)
+    send_kernel(const LowRankLevelArgs<T> a, int64_t first_slice, int64_t first) {
+  const Place<T> place(first_slice);
   if (place.item >= a.piece_count || place.column >= a.columns) return;
   const LowRankPiece piece = a.pieces[place.item];
   const T* factor = a.send + piece.factors + first;
@@ -37,8 +39,8 @@ __global__ void __launch_bounds__(kThreads) send_kernel(const LowRankLevelArgs<T
 
 /// One term of one component: a sweep over its pieces each way. A group joins the sum when it is done.
 template <class T>
-__global__ void __launch_bounds__(kThreads) sweep_kernel(const LowRankLevelArgs<T> a) {
-  const Place<T> place;
+__global__ void __launch_bounds__(kThreads) sweep_kernel(const LowRankLevelArgs<T> a, int64_t first_slice) {
+  const Place<T> place(first_slice);
   const int64_t component = place.item / kRanks;
   const auto k = static_cast<int>(place.item % kRanks);
   if (component >= a.component_count || place.column >= a.columns) return;
@@ -61,8 +63,9 @@ __global__ void __launch_bounds__(kThreads) sweep_kernel(const LowRankLevelArgs<
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) receive_kernel(const LowRankLevelArgs<T> a, int64_t first) {
-  const Place<T> place;
+__global__ void __launch_bounds__(kThreads)
+    receive_kernel(const LowRankLevelArgs<T> a, int64_t first_slice, int64_t first) {
+  const Place<T> place(first_slice);
   if (place.item >= a.piece_count || place.column >= a.columns) return;
   const LowRankPiece piece = a.pieces[place.item];
   const T* factor = a.receive + piece.factors + first;
@@ -84,11 +87,14 @@ __global__ void __launch_bounds__(kThreads) receive_kernel(const LowRankLevelArg
 template <class T>
 void low_rank_level(const LowRankLevelArgs<T>& args, int64_t first, cudaStream_t stream) {
   if (args.piece_count * args.columns * args.slices == 0) return;
-  const auto grid = [&](int64_t items) { return ItemColumns::grid(items, args.columns, args.slices); };
-  const dim3 pieces = grid(args.piece_count), terms = grid(args.component_count * kRanks);
-  send_kernel<T><<<pieces, kThreads, 0, stream>>>(args, first);
-  sweep_kernel<T><<<terms, kThreads, 0, stream>>>(args);
-  receive_kernel<T><<<pieces, kThreads, 0, stream>>>(args, first);
+  const auto launch = [&](int64_t items, auto* kernel, auto... rest) {
+    ItemColumns::launch(items, args.columns, args.slices, [&](dim3 grid, int64_t first_slice) {
+      kernel<<<grid, kThreads, 0, stream>>>(args, first_slice, rest...);
+    });
+  };
+  launch(args.piece_count, send_kernel<T>, first);
+  launch(args.component_count * kRanks, sweep_kernel<T>);
+  launch(args.piece_count, receive_kernel<T>, first);
 }
 
 template void low_rank_level(const LowRankLevelArgs<float>&, int64_t, cudaStream_t);

@@ -17,7 +17,7 @@ using at::Tensor;
 /// Contiguous points [clouds, N, dims] and queries [clouds, Q, dims].
 Tensor nearest_in_clouds(const Tensor& queries, const Tensor& points, int64_t k, bool exclude_self) {
   const c10::cuda::CUDAGuard guard(points.device());
-  // Enough blocks to fill the GPU, each with enough candidates to be worth it: the first ones of each pass the filter.
+  // Enough blocks to fill the GPU, each with enough candidates: the first candidates of a block all pass the filter.
   constexpr int64_t kBlocks = 1024, kThreads = 128, kLeast = 1024;
   const int64_t clouds = points.size(0), count = points.size(1), queried = queries.size(1);
   const int64_t blocks = std::max<int64_t>(1, clouds * ((queried + kThreads - 1) / kThreads));
@@ -56,13 +56,11 @@ Tensor nearest_neighbours_cuda(const Tensor& given, int64_t k) {
 }
 
 Tensor nearest_points_cuda(const Tensor& queries, const Tensor& points, int64_t k, bool exclude_self) {
-  constexpr int64_t kMostClouds = 65535;  // blocks along the axis that the clouds take
   check_clouds(queries, points, k, exclude_self);
   TORCH_CHECK(k <= cuda::kMostNeighbours, "nearest_points: k must be at most ", cuda::kMostNeighbours,
               " on a GPU, got ", k);
-  TORCH_CHECK(points.size(2) <= cuda::kMostDims && points.size(0) <= kMostClouds,
-              "nearest_points: points must be at most [", kMostClouds, ", N, ", cuda::kMostDims, "] on a GPU, got ",
-              describe(points));
+  TORCH_CHECK(points.size(2) <= cuda::kMostDims, "nearest_points: points must have at most ", cuda::kMostDims,
+              " coordinates on a GPU, got ", describe(points));
   return nearest_in_clouds(queries.contiguous(), points.contiguous(), k, exclude_self);
 }
 

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ops/cuda/slice_ranges.h"
 #include "ops/nearest_neighbours/cuda_kernel.h"
 
 namespace topomask::cuda {
@@ -37,7 +38,7 @@ struct Nearest {
   }
 };
 
-/// A cheap no for most candidates: a distance in float32 is right to a few parts in 10⁷, or to nothing where it
+/// Rejects most candidates cheaply: a distance in float32 is right to a few parts in 10⁷, or to nothing where it
 /// underflows, and one beyond this cannot be nearer than `limit`. Converted only when the limit changes.
 __device__ __forceinline__ float safely_above(double limit) {
   return 1.00001f * static_cast<float>(limit) + 1e-36f;
@@ -164,9 +165,8 @@ __global__ void __launch_bounds__(kThreads) merge_kernel(const KnnArgs<T> a) {
 }
 
 template <class T, int kCapacity>
-void run(const KnnArgs<T>& args, cudaStream_t stream) {
+void run_clouds(const KnnArgs<T>& args, unsigned clouds, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>((args.queried + kThreads - 1) / kThreads);
-  const auto clouds = static_cast<unsigned>(args.clouds);
   const dim3 grid(blocks, static_cast<unsigned>(args.parts), clouds);
   const size_t shared = static_cast<size_t>(kThreads) * args.dims * sizeof(T);
   switch (args.dims) {
@@ -180,6 +180,19 @@ void run(const KnnArgs<T>& args, cudaStream_t stream) {
       part_kernel<T, kCapacity, 0><<<grid, kThreads, shared, stream>>>(args);
   }
   merge_kernel<T, kCapacity><<<dim3(blocks, clouds), kThreads, 0, stream>>>(args);
+}
+
+template <class T, int kCapacity>
+void run(const KnnArgs<T>& args, cudaStream_t stream) {
+  for_slice_ranges(args.clouds, [&](int64_t cloud, unsigned count) {
+    KnnArgs<T> some = args;
+    some.points += cloud * args.count * args.dims;
+    some.queries += cloud * args.queried * args.dims;
+    some.part_distance += cloud * args.parts * args.k * args.queried;
+    some.part_index += cloud * args.parts * args.k * args.queried;
+    some.nearest += cloud * args.queried * args.k;
+    run_clouds<T, kCapacity>(some, count, stream);
+  });
 }
 
 }  // namespace

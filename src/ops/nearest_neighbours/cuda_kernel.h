@@ -15,7 +15,7 @@ struct KnnArgs {
   const T* queries;
   int64_t count;    ///< N
   int64_t queried;  ///< Q
-  int64_t clouds;   ///< at most 65535
+  int64_t clouds;
   bool exclude_self;
   int dims;
   int k;

@@ -1,3 +1,4 @@
+#include "ops/cuda/slice_ranges.h"
 #include "ops/placed_gram/cuda_kernel.h"
 
 namespace topomask::cuda {
@@ -122,9 +123,14 @@ unsigned row_blocks(int64_t rows) {
 template <bool kGradient, class T>
 void launch_placed(const PlacedArgs<T>& args, cudaStream_t stream) {
   if (args.patterns.rows == 0 || args.heads == 0) return;
-  const dim3 grid(static_cast<unsigned>((args.patterns.rows + kGroups - 1) / kGroups),
-                  static_cast<unsigned>(args.heads));
-  placed_kernel<T, kGradient><<<grid, kThreads, 0, stream>>>(args);
+  const auto blocks = static_cast<unsigned>((args.patterns.rows + kGroups - 1) / kGroups);
+  for_slice_ranges(args.heads, [&](int64_t head, unsigned count) {
+    PlacedArgs<T> some = args;
+    some.from += head * (kGradient ? args.out_entries : args.a_entries);
+    some.t_values += head * args.a_entries;
+    some.to += head * (kGradient ? args.a_entries : args.out_entries);
+    placed_kernel<T, kGradient><<<dim3(blocks, count), kThreads, 0, stream>>>(some);
+  });
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ cuda::QkvSizes sizes_of(const Tensor& qkv) {
 }
 
 void check_supported(const char* op, const Tensor& qkv) {
-  TORCH_CHECK(supports(qkv) || qkv.numel() == 0, op,
-              ": qkv must be contiguous, 16-byte aligned and have d, a multiple of 8, on cuda, got ", describe(qkv));
+  TORCH_CHECK(supports(qkv) || qkv.numel() == 0, op, ": qkv must be ", node_dtypes(at::kCUDA),
+              ", contiguous, 16-byte aligned and have d, a multiple of 8, got ", describe(qkv));
 }
 
 Tensor forward_cuda(const Tensor& qkv, double offset) {

@@ -23,8 +23,8 @@ void check_gradients(const Tensor& grad_q, const Tensor& grad_k, const Tensor& g
   const std::vector<int64_t> shape{qkv.size(0), qkv.size(3), qkv.size(1), qkv.size(4)};
   const auto check_one = [&](const char* name, const Tensor& grad) {
     TORCH_CHECK(grad.sizes() == shape && grad.scalar_type() == qkv.scalar_type() && grad.device() == qkv.device(),
-                "relu_qkv_backward: ", name, " must be [B, H, N, d] = ", at::IntArrayRef(shape), " like qkv, ", describe(qkv), ", got ",
-                describe(grad));
+                "relu_qkv_backward: ", name, " must be [B, H, N, d] = ", at::IntArrayRef(shape), " like qkv, ",
+                describe(qkv), ", got ", describe(grad));
   };
   check_one("grad_q", grad_q);
   check_one("grad_k", grad_k);
@@ -32,8 +32,8 @@ void check_gradients(const Tensor& grad_q, const Tensor& grad_k, const Tensor& g
 }
 
 bool supports(const Tensor& qkv) {
-  return qkv.is_cuda() && qkv.is_contiguous() && qkv.size(4) % 8 == 0 && qkv.numel() > 0 &&
-         qkv.numel() <= std::numeric_limits<uint32_t>::max() &&
+  return qkv.is_cuda() && is_node_dtype(qkv.scalar_type(), at::kCUDA) && qkv.is_contiguous() && qkv.size(4) % 8 == 0 &&
+         qkv.numel() > 0 && qkv.numel() <= std::numeric_limits<uint32_t>::max() &&
          reinterpret_cast<uintptr_t>(qkv.const_data_ptr()) % 16 == 0;
 }
 

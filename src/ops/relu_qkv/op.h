@@ -17,7 +17,8 @@ struct Parts {
 /// a view of qkv. Differentiable once. Built on the operators `relu_qkv` and `relu_qkv_backward`.
 Parts split(const at::Tensor& qkv, double offset);
 
-/// Whether there is a kernel that is worth it: on a GPU, contiguous, d a multiple of 8, fewer than 2³² values.
+/// Whether there is a kernel faster than torch's operators: on a GPU, of a dtype that is_node_dtype accepts,
+/// contiguous, d a multiple of 8, fewer than 2³² values.
 bool supports(const at::Tensor& qkv);
 
 /// max(x, 0) + offset of the first two parts, [B, N, 2, H, d].

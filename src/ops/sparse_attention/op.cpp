@@ -19,10 +19,8 @@ using at::TensorList;
 
 bool supports(const Shape& shape) {
   const int64_t widest = std::max(shape.features, shape.value_dim);
-  const bool wide_type = shape.dtype == at::kDouble || shape.dtype == at::kFloat || shape.dtype == at::kBFloat16;
-  if (shape.device != at::kCUDA) return wide_type;
-  return (wide_type || shape.dtype == at::kHalf) &&
-         widest * static_cast<int64_t>(c10::elementSize(shape.dtype)) <= kMaxCudaRowBytes;
+  return is_node_dtype(shape.dtype, shape.device) &&
+         (shape.device == at::kCPU || widest * static_cast<int64_t>(c10::elementSize(shape.dtype)) <= kMaxCudaRowBytes);
 }
 
 bool uses_tiles(const Shape& shape) {

@@ -1,5 +1,6 @@
 #include <type_traits>
 
+#include "ops/cuda/slice_ranges.h"
 #include "ops/sparse_product/cuda_kernel.h"
 
 namespace topomask::cuda {
@@ -149,9 +150,15 @@ void launch(const ProductArgs<T>& args, cudaStream_t stream) {
   if (args.rows == 0 || args.heads == 0) return;
   const bool few = args.b_entries <= 8 * args.rows;
   const int64_t per_block = kThreads / (few ? 8 : 32);
-  const dim3 grid(static_cast<unsigned>((args.rows + per_block - 1) / per_block), static_cast<unsigned>(args.heads));
+  const auto blocks = static_cast<unsigned>((args.rows + per_block - 1) / per_block);
   const auto kernel = few ? product_kernel<T, 8, kGradient> : product_kernel<T, 32, kGradient>;
-  kernel<<<grid, kThreads, 0, stream>>>(args);
+  for_slice_ranges(args.heads, [&](int64_t head, unsigned count) {
+    ProductArgs<T> some = args;
+    some.from += head * (kGradient ? args.out_entries : args.a_entries);
+    some.bt_values += head * args.b_entries;
+    some.to += head * (kGradient ? args.a_entries : args.out_entries);
+    kernel<<<dim3(blocks, count), kThreads, 0, stream>>>(some);
+  });
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <torch/library.h>
 
 #include "core/checks.h"
-#include "ops/cuda/grid_slices.h"
 #include "ops/tree_passes/cuda_kernel.h"
 
 namespace topomask::ops::tree_passes {
@@ -40,7 +39,7 @@ std::tuple<Tensor, Tensor> tree_passes_cuda(const Tensor& x, const Tensor& edge,
                                         .outside = outside.mutable_data_ptr<scalar_t>(),
                                         .size = x.size(2),
                                         .columns = x.size(3),
-                                        .slices = grid_slices("tree_passes", x),
+                                        .slices = x.size(0) * x.size(1),
                                         .heads = x.size(1)};
     const auto last = static_cast<int64_t>(levels.size()) - 1;
     for (int64_t l = last; l-- > 0;) cuda::tree_inside(args, levels[l], levels[l + 1], stream);

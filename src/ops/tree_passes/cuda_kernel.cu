@@ -12,16 +12,17 @@ template <class T>
 struct Place : ItemColumns {
   const T* edge;
   bool valid;
-  __device__ __forceinline__ Place(const TreeArgs<T>& a, int64_t items)
-      : edge(a.edge + slice % a.heads * a.size), valid(item < items && column < a.columns) {}
+  __device__ __forceinline__ Place(const TreeArgs<T>& a, int64_t first_slice, int64_t items)
+      : ItemColumns(first_slice), edge(a.edge + slice % a.heads * a.size), valid(item < items && column < a.columns) {}
   __device__ __forceinline__ int64_t at(const TreeArgs<T>& a, int64_t node) const {
     return (slice * a.size + node) * a.columns + column;
   }
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) inside_kernel(const TreeArgs<T> a, int64_t first, int64_t last) {
-  const Place<T> place(a, last - first);
+__global__ void __launch_bounds__(kThreads)
+    inside_kernel(const TreeArgs<T> a, int64_t first_slice, int64_t first, int64_t last) {
+  const Place<T> place(a, first_slice, last - first);
   if (!place.valid) return;
   const int32_t begin = a.offsets[first + place.item];
   T below = 0;  // e·S of the heavy child
@@ -40,8 +41,8 @@ __global__ void __launch_bounds__(kThreads) inside_kernel(const TreeArgs<T> a, i
 /// For the children of a node: sums from the front and from the back instead of one less its own part, which would
 /// cancel.
 template <class T>
-__global__ void __launch_bounds__(kThreads) beside_kernel(const TreeArgs<T> a) {
-  const Place<T> place(a, a.size);
+__global__ void __launch_bounds__(kThreads) beside_kernel(const TreeArgs<T> a, int64_t first_slice) {
+  const Place<T> place(a, first_slice, a.size);
   if (!place.valid) return;
   const auto p = static_cast<int32_t>(place.item);
   if (a.parent[p] < 0) a.beside[place.at(a, p)] = 0;
@@ -65,8 +66,9 @@ __global__ void __launch_bounds__(kThreads) beside_kernel(const TreeArgs<T> a) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) outside_kernel(const TreeArgs<T> a, int64_t first, int64_t last) {
-  const Place<T> place(a, last - first);
+__global__ void __launch_bounds__(kThreads)
+    outside_kernel(const TreeArgs<T> a, int64_t first_slice, int64_t first, int64_t last) {
+  const Place<T> place(a, first_slice, last - first);
   if (!place.valid) return;
   const int32_t begin = a.offsets[first + place.item], end = a.offsets[first + place.item + 1];
   const int32_t above = a.parent[a.nodes[begin]];
@@ -78,26 +80,29 @@ __global__ void __launch_bounds__(kThreads) outside_kernel(const TreeArgs<T> a, 
   }
 }
 
-template <class T>
-dim3 grid_for(const TreeArgs<T>& args, int64_t items) {
-  return ItemColumns::grid(items, args.columns, args.slices);
+/// kernel(args, first_slice, rest...) over all slices.
+template <class T, class Kernel, class... Rest>
+void launch(const TreeArgs<T>& args, int64_t items, cudaStream_t stream, Kernel* kernel, Rest... rest) {
+  ItemColumns::launch(items, args.columns, args.slices, [&](dim3 grid, int64_t first_slice) {
+    kernel<<<grid, kThreads, 0, stream>>>(args, first_slice, rest...);
+  });
 }
 
 }  // namespace
 
 template <class T>
 void tree_inside(const TreeArgs<T>& args, int64_t first, int64_t last, cudaStream_t stream) {
-  if (first < last) inside_kernel<T><<<grid_for(args, last - first), kThreads, 0, stream>>>(args, first, last);
+  if (first < last) launch(args, last - first, stream, inside_kernel<T>, first, last);
 }
 
 template <class T>
 void tree_beside(const TreeArgs<T>& args, cudaStream_t stream) {
-  if (args.size > 0) beside_kernel<T><<<grid_for(args, args.size), kThreads, 0, stream>>>(args);
+  if (args.size > 0) launch(args, args.size, stream, beside_kernel<T>);
 }
 
 template <class T>
 void tree_outside(const TreeArgs<T>& args, int64_t first, int64_t last, cudaStream_t stream) {
-  if (first < last) outside_kernel<T><<<grid_for(args, last - first), kThreads, 0, stream>>>(args, first, last);
+  if (first < last) launch(args, last - first, stream, outside_kernel<T>, first, last);
 }
 
 #define TOPOMASK_TREE(T)                                                         \

@@ -5,7 +5,6 @@
 #include <torch/library.h>
 
 #include "core/checks.h"
-#include "ops/cuda/grid_slices.h"
 #include "ops/tree_table/cuda_kernel.h"
 
 namespace topomask::ops::tree_table {
@@ -33,7 +32,7 @@ Tensor row_sums_cuda(const Tensor& x, const Tensor& offsets, const Tensor& items
                                               .rows = rows,
                                               .from_rows = x.size(2),
                                               .columns = x.size(3),
-                                              .slices = grid_slices("tree_row_sums", x)},
+                                              .slices = x.size(0) * x.size(1)},
                    c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -52,7 +51,7 @@ Tensor& spread_cuda(Tensor& y, const Tensor& products, const Tensor& place, doub
                                             .rows = y.size(2),
                                             .from_rows = products.size(2),
                                             .columns = y.size(3),
-                                            .slices = grid_slices("tree_spread_", y)},
+                                            .slices = y.size(0) * y.size(1)},
                  c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -74,7 +73,7 @@ cuda::HankelShape shape_of(const char* op, const Tensor& rows, const Tensor& dep
           .heads = per_entry.size(0),
           .rows = rows.size(2),
           .columns = rows.size(3),
-          .slices = grid_slices(op, rows)};
+          .slices = rows.size(0) * rows.size(1)};
 }
 
 Tensor hankel_cuda(const Tensor& table, const Tensor& sums, const Tensor& depth, const Tensor& tiles) {

@@ -8,8 +8,8 @@ namespace {
 constexpr int kThreads = ItemColumns::kThreads, kWarp = ItemColumns::kWarp, kWarps = ItemColumns::kWarps;
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) row_sums_kernel(const RowSumArgs<T> a) {
-  const ItemColumns place;
+__global__ void __launch_bounds__(kThreads) row_sums_kernel(const RowSumArgs<T> a, int64_t first_slice) {
+  const ItemColumns place(first_slice);
   if (place.item >= a.rows || place.column >= a.columns) return;
   const T* from = a.from + place.slice * a.from_rows * a.columns + place.column;
   T sum = 0;
@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(kThreads) row_sums_kernel(const RowSumArgs<T> 
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) spread_kernel(const SpreadArgs<T> a) {
-  const ItemColumns place;
+__global__ void __launch_bounds__(kThreads) spread_kernel(const SpreadArgs<T> a, int64_t first_slice) {
+  const ItemColumns place(first_slice);
   if (place.item >= a.rows || place.column >= a.columns) return;
   const int32_t row = a.place[place.item];
   if (row < 0) return;
@@ -42,8 +42,8 @@ struct TileDepths {
 /// All bins of the tile at once, each column a thread: a row of sums is read once for all of them.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    products_kernel(const HankelShape shape, const T* table, const T* sums, T* products) {
-  const ItemColumns place;
+    products_kernel(const HankelShape shape, int64_t first_slice, const T* table, const T* sums, T* products) {
+  const ItemColumns place(first_slice);
   if (place.item >= shape.tile_count || place.column >= shape.columns) return;
   const HankelTile tile = shape.tiles[place.item];
   const TileDepths own(shape, tile);
@@ -67,13 +67,13 @@ __global__ void __launch_bounds__(kThreads)
 /// Each bin that the tile meets is a thread. The first entries of the table, where most pairs of small components
 /// meet, are summed in shared memory.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    gradient_kernel(const HankelShape shape, const T* g, const T* x, double sign, double* gradient) {
+__global__ void __launch_bounds__(kThreads) gradient_kernel(const HankelShape shape, int64_t first_slice, const T* g,
+                                                            const T* x, double sign, double* gradient) {
   constexpr int kShared = 512;
   __shared__ double sums[kShared];
   for (int k = threadIdx.x; k < kShared; k += kThreads) sums[k] = 0;
   __syncthreads();
-  const int64_t slice = blockIdx.z, base = slice * shape.rows * shape.columns;
+  const int64_t slice = first_slice + blockIdx.z, base = slice * shape.rows * shape.columns;
   double* to = gradient + slice % shape.heads * (shape.entries + 1);
   const int64_t warps = static_cast<int64_t>(gridDim.x) * kWarps;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; i < shape.tile_count; i += warps) {
@@ -111,20 +111,25 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 void row_sums(const RowSumArgs<T>& args, cudaStream_t stream) {
   if (args.rows * args.columns * args.slices == 0) return;
-  row_sums_kernel<T><<<ItemColumns::grid(args.rows, args.columns, args.slices), kThreads, 0, stream>>>(args);
+  ItemColumns::launch(args.rows, args.columns, args.slices, [&](dim3 grid, int64_t first_slice) {
+    row_sums_kernel<T><<<grid, kThreads, 0, stream>>>(args, first_slice);
+  });
 }
 
 template <class T>
 void spread(const SpreadArgs<T>& args, cudaStream_t stream) {
   if (args.rows * args.columns * args.slices == 0) return;
-  spread_kernel<T><<<ItemColumns::grid(args.rows, args.columns, args.slices), kThreads, 0, stream>>>(args);
+  ItemColumns::launch(args.rows, args.columns, args.slices, [&](dim3 grid, int64_t first_slice) {
+    spread_kernel<T><<<grid, kThreads, 0, stream>>>(args, first_slice);
+  });
 }
 
 template <class T>
 void hankel_products(const HankelShape& shape, const T* table, const T* sums, T* products, cudaStream_t stream) {
   if (shape.tile_count * shape.columns * shape.slices == 0) return;
-  const dim3 grid = ItemColumns::grid(shape.tile_count, shape.columns, shape.slices);
-  products_kernel<T><<<grid, kThreads, 0, stream>>>(shape, table, sums, products);
+  ItemColumns::launch(shape.tile_count, shape.columns, shape.slices, [&](dim3 grid, int64_t first_slice) {
+    products_kernel<T><<<grid, kThreads, 0, stream>>>(shape, first_slice, table, sums, products);
+  });
 }
 
 template <class T>
@@ -133,9 +138,10 @@ void hankel_gradient(const HankelShape& shape, const T* g, const T* x, double si
   if (shape.tile_count * shape.columns * shape.slices == 0) return;
   constexpr int64_t kMostBlocks = 4096;  // each ends with additions to the result
   const int64_t blocks = (shape.tile_count + kWarps - 1) / kWarps;
-  const dim3 grid(static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), 1,
-                  static_cast<unsigned>(shape.slices));
-  gradient_kernel<T><<<grid, kThreads, 0, stream>>>(shape, g, x, sign, gradient);
+  for_slice_ranges(shape.slices, [&](int64_t first_slice, unsigned count) {
+    const dim3 grid(static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), 1, count);
+    gradient_kernel<T><<<grid, kThreads, 0, stream>>>(shape, first_slice, g, x, sign, gradient);
+  });
 }
 
 #define TOPOMASK_TREE_TABLE(T)                                                             \

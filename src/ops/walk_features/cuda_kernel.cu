@@ -1,3 +1,4 @@
+#include "ops/cuda/slice_ranges.h"
 #include "ops/walk_features/cuda_kernel.h"
 
 namespace topomask::cuda {
@@ -49,8 +50,11 @@ __global__ void features_backward_kernel(const FeatureArgs<T> a, const T* grad, 
 template <class T>
 void walk_features(const FeatureArgs<T>& args, const T* f, T* values, cudaStream_t stream) {
   if (args.entries == 0 || args.heads == 0) return;
-  const dim3 grid(static_cast<unsigned>((args.entries + kThreads - 1) / kThreads), static_cast<unsigned>(args.heads));
-  features_kernel<T><<<grid, kThreads, 0, stream>>>(args, f, values);
+  const auto blocks = static_cast<unsigned>((args.entries + kThreads - 1) / kThreads);
+  for_slice_ranges(args.heads, [&](int64_t head, unsigned count) {
+    features_kernel<T>
+        <<<dim3(blocks, count), kThreads, 0, stream>>>(args, f + head * args.terms, values + head * args.entries);
+  });
 }
 
 template <class T>
@@ -58,10 +62,12 @@ void walk_features_backward(const FeatureArgs<T>& args, const T* grad, double* g
   if (args.entries == 0 || args.heads == 0 || args.terms == 0) return;
   constexpr int64_t kMostBlocks = 1056;
   const int64_t blocks = (args.entries + kThreads - 1) / kThreads;
-  const dim3 grid(static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks),
-                  static_cast<unsigned>(args.heads));
   const size_t shared = args.terms <= kMostTerms ? static_cast<size_t>(args.terms) * sizeof(double) : 0;
-  features_backward_kernel<T><<<grid, kThreads, shared, stream>>>(args, grad, grad_f);
+  for_slice_ranges(args.heads, [&](int64_t head, unsigned count) {
+    const dim3 grid(static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), count);
+    features_backward_kernel<T>
+        <<<grid, kThreads, shared, stream>>>(args, grad + head * args.entries, grad_f + head * args.terms);
+  });
 }
 
 #define TOPOMASK_WALK_FEATURES(T)                                                 \

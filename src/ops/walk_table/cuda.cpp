@@ -8,6 +8,7 @@
 
 #include "core/checks.h"
 #include "core/cuda/dispatch.h"
+#include "ops/pattern.h"
 #include "ops/walk_table/cuda_kernel.h"
 
 namespace topomask::ops::walk_table {
@@ -122,20 +123,20 @@ std::vector<Tensor> collected(const Visits& visits, const at::TensorOptions& lik
 
 /// f(arguments of the kernels, whether all walks are equally long, options of loads) for float or double.
 template <class F>
-void with_walks(const Tensor& offsets, const Tensor& columns, const Tensor& factors,
-                const std::optional<Tensor>& threshold, const std::optional<Tensor>& alias, const Tensor& halt_below,
-                const Tensor& scale, int64_t walkers, int64_t first_walker, int64_t seed, bool antithetic,
-                int64_t ensemble, int64_t first, int64_t count, const F& f) {
+void with_walks(const PatternTensors& pattern, const Tensor& factors, const std::optional<Tensor>& threshold,
+                const std::optional<Tensor>& alias, const Tensor& halt_below, const Tensor& scale, int64_t walkers,
+                int64_t first_walker, int64_t seed, bool antithetic, int64_t ensemble, int64_t first, int64_t count,
+                const F& f) {
   const c10::cuda::CUDAGuard guard(factors.device());
   TORCH_CHECK(is_real(factors.scalar_type()) && scale.scalar_type() == factors.scalar_type(),
               "walk_table: scale must be ", factors.scalar_type(), " as factors are, got ", describe(scale));
   // Walks that neither halt nor meet a dead end need not be counted before they are written.
-  const bool fixed_length = (halt_below == 0).all().logical_and((offsets.diff() > 0).all()).item<bool>();
+  const bool fixed_length = (halt_below == 0).all().logical_and((pattern.offsets.diff() > 0).all()).item<bool>();
   cuda::with_real(factors.scalar_type(), [&]<class T>(T) {
     TORCH_CHECK(ensemble <= cuda::largest_ensemble<T>(), "sample_walks: ensemble must be at most ",
                 cuda::largest_ensemble<T>(), " repelling walkers on ", factors.device(), ", got ", ensemble);
-    f(cuda::WalkArgs<T>{.offsets = offsets.const_data_ptr<int64_t>(),
-                        .columns = columns.const_data_ptr<int32_t>(),
+    f(cuda::WalkArgs<T>{.offsets = pattern.offsets.const_data_ptr<int64_t>(),
+                        .columns = pattern.columns.const_data_ptr<int32_t>(),
                         .factors = factors.const_data_ptr<T>(),
                         .threshold = threshold ? reinterpret_cast<const uint32_t*>(threshold->const_data_ptr<int32_t>())
                                                : nullptr,
@@ -154,30 +155,31 @@ void with_walks(const Tensor& offsets, const Tensor& columns, const Tensor& fact
   });
 }
 
-std::vector<Tensor> walk_table_cuda(const Tensor& offsets, const Tensor& columns, const Tensor& factors,
-                                    const std::optional<Tensor>& threshold, const std::optional<Tensor>& alias,
-                                    const Tensor& halt_below, const Tensor& scale, int64_t walkers,
-                                    int64_t first_walker, int64_t seed, bool antithetic, int64_t ensemble) {
+std::vector<Tensor> walk_table_cuda(at::TensorList given, const Tensor& factors, const std::optional<Tensor>& threshold,
+                                    const std::optional<Tensor>& alias, const Tensor& halt_below, const Tensor& scale,
+                                    int64_t walkers, int64_t first_walker, int64_t seed, bool antithetic,
+                                    int64_t ensemble) {
+  const PatternTensors pattern("walk_table", "pattern", given, PatternTensors::kRows);
   std::vector<Tensor> table;
-  with_walks(offsets, columns, factors, threshold, alias, halt_below, scale, walkers, first_walker, seed, antithetic,
-             ensemble, 0, offsets.size(0) - 1,
-             [&]<class T>(const cuda::WalkArgs<T>& args, bool fixed_length, const auto& like) {
+  with_walks(pattern, factors, threshold, alias, halt_below, scale, walkers, first_walker, seed, antithetic, ensemble,
+             0, pattern.rows(), [&]<class T>(const cuda::WalkArgs<T>& args, bool fixed_length, const auto& like) {
                table = collected<T>(sorted<T>(walked(args, fixed_length, like)), like);
              });
   return table;
 }
 
-std::vector<Tensor> walk_visits_cuda(const Tensor& offsets, const Tensor& columns, const Tensor& factors,
+std::vector<Tensor> walk_visits_cuda(at::TensorList given, const Tensor& factors,
                                      const std::optional<Tensor>& threshold, const std::optional<Tensor>& alias,
                                      const Tensor& halt_below, const Tensor& scale, int64_t walkers,
                                      int64_t first_walker, int64_t seed, bool antithetic, int64_t ensemble,
                                      int64_t first, int64_t count) {
-  TORCH_CHECK(first >= 0 && count >= 0 && first + count < offsets.size(0),
-              "walk_visits: first and count must be rows, ", "below ", offsets.size(0) - 1, " in all, got ", first,
-              " and ", count);
+  const PatternTensors pattern("walk_visits", "pattern", given, PatternTensors::kRows);
+  TORCH_CHECK(first >= 0 && count >= 0 && first + count <= pattern.rows(),
+              "walk_visits: first and count must be rows of the ", pattern.rows(), " of pattern, got ", first, " and ",
+              count);
   Visits visits;
-  with_walks(offsets, columns, factors, threshold, alias, halt_below, scale, walkers, first_walker, seed, antithetic,
-             ensemble, first, count, [&]<class T>(const cuda::WalkArgs<T>& args, bool fixed_length, const auto& like) {
+  with_walks(pattern, factors, threshold, alias, halt_below, scale, walkers, first_walker, seed, antithetic, ensemble,
+             first, count, [&]<class T>(const cuda::WalkArgs<T>& args, bool fixed_length, const auto& like) {
                visits = walked(args, fixed_length, like);
              });
   return {visits.row_offsets, visits.keys.bitwise_right_shift(cuda::kHopBits).to(at::kInt),

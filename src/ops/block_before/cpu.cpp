@@ -5,22 +5,20 @@
 #include <array>
 
 #include "core/recycled.h"
-#include "ops/block_rows/chunks.h"
+#include "ops/block_before/op.h"
+#include "ops/block_rows.h"
 
-namespace topomask::ops::block_rows {
+namespace topomask::ops::block_before {
 
 namespace {
+
+using namespace block_rows;
 
 std::tuple<Tensor, Tensor, Tensor> before(const Tensor& x, const Tensor& norm_weight, const Tensor& norm_bias,
                                           double eps, const Tensor& w, const Tensor& b, int64_t heads, double offset,
                                           bool low) {
-  const char* op = "block_before";
-  check_rows(op, x, heads);
+  check(x, norm_weight, norm_bias, w, b, heads);
   const int64_t rows = x.size(0), width = x.size(1), dim = width / heads;
-  check_matrix(op, "w", w, x, {3 * width, width});
-  check_matrix(op, "b", b, x, {3 * width});
-  check_matrix(op, "norm_weight", norm_weight, x, {width});
-  check_matrix(op, "norm_bias", norm_bias, x, {width});
   std::array<Tensor, 3> made;
   for (Tensor& part : made) part = recycled_empty({heads, rows, dim}, x.options().requires_grad(false));
   const Tensor weight = Weight(w, low).whole.t(), plain = x.detach(), nw = norm_weight.detach().contiguous(),
@@ -54,15 +52,9 @@ std::tuple<Tensor, Tensor, Tensor> before(const Tensor& x, const Tensor& norm_we
 std::vector<Tensor> before_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& x,
                                     const Tensor& norm_weight, const Tensor& norm_bias, double eps, const Tensor& w,
                                     const Tensor& q, const Tensor& k, double offset, bool low) {
-  const char* op = "block_before_backward";
-  const int64_t heads = q.size(0);
-  check_rows(op, x, heads);
-  const int64_t rows = x.size(0), width = x.size(1), dim = width / heads;
+  check_backward(dq, dk, dv, x, norm_weight, norm_bias, w, q, k);
+  const int64_t heads = q.size(0), rows = x.size(0), width = x.size(1), dim = width / heads;
   const std::array<Tensor, 3> grads{dq.contiguous(), dk.contiguous(), dv.contiguous()};
-  for (const Tensor& grad : grads) check_matrix(op, "a gradient", grad, x, {heads, rows, dim});
-  check_matrix(op, "q", q, x, {heads, rows, dim});
-  check_matrix(op, "k", k, x, {heads, rows, dim});
-  check_matrix(op, "w", w, x, {3 * width, width});
   const std::array<Tensor, 2> features{q.contiguous(), k.contiguous()};
   const Tensor weight = Weight(w, low).whole, plain = x.detach(), nw = norm_weight.detach().contiguous(),
                nb = norm_bias.detach().contiguous();
@@ -100,38 +92,11 @@ std::vector<Tensor> before_backward(const Tensor& dq, const Tensor& dk, const Te
   return {dx, sums.sum(0), sums.sum(1), sums.sum(2), sums.sum(3)};
 }
 
-std::tuple<Tensor, Tensor, Tensor> before_meta(const Tensor& x, const Tensor&, const Tensor&, double, const Tensor&,
-                                               const Tensor&, int64_t heads, double, bool) {
-  const auto part = [&] { return x.new_empty_symint({heads, x.sym_size(0), x.sym_size(1) / heads}); };
-  return {part(), part(), part()};
-}
-
-std::vector<Tensor> before_backward_meta(const Tensor&, const Tensor&, const Tensor&, const Tensor& x,
-                                         const Tensor& norm_weight, const Tensor& norm_bias, double, const Tensor& w,
-                                         const Tensor&, const Tensor&, double, bool) {
-  return {at::empty_like(x), at::empty_like(norm_weight), at::empty_like(norm_bias), at::empty_like(w),
-          w.new_empty_symint({w.sym_size(0)})};
-}
-
 }  // namespace
-
-TORCH_LIBRARY_FRAGMENT(topomask, m) {
-  m.def(
-      "block_before(Tensor x, Tensor norm_weight, Tensor norm_bias, float eps, Tensor w, Tensor b, int heads, "
-      "float offset, bool low) -> (Tensor q, Tensor k, Tensor v)");
-  m.def(
-      "block_before_backward(Tensor dq, Tensor dk, Tensor dv, Tensor x, Tensor norm_weight, Tensor norm_bias, "
-      "float eps, Tensor w, Tensor q, Tensor k, float offset, bool low) -> Tensor[]");
-}
 
 TORCH_LIBRARY_IMPL(topomask, CPU, m) {
   m.impl("block_before", before);
   m.impl("block_before_backward", before_backward);
 }
 
-TORCH_LIBRARY_IMPL(topomask, Meta, m) {
-  m.impl("block_before", before_meta);
-  m.impl("block_before_backward", before_backward_meta);
-}
-
-}  // namespace topomask::ops::block_rows
+}  // namespace topomask::ops::block_before

@@ -1,4 +1,4 @@
-#include "ops/block_rows/cpu_kernel.h"
+#include "ops/block_rows_kernel.h"
 
 #include <cmath>
 

@@ -50,6 +50,20 @@ TEST(ReluQkv, NeedsNoGradientOfEveryPart) {
   }
 }
 
+/// A dtype without a kernel is refused by name, not by an assertion.
+TEST(ReluQkv, SupportsTheDtypesOfItsKernels) {
+  for (const at::Device device : testing::devices()) {
+    const at::Tensor qkv = at::zeros({1, 2, 3, 1, 8}, device), narrow = qkv.to(at::kFloat8_e5m2);
+    for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
+      EXPECT_EQ(ops::relu_qkv::supports(qkv.to(dtype)), device.is_cuda()) << dtype;
+    }
+    EXPECT_FALSE(ops::relu_qkv::supports(narrow));
+    if (!device.is_cuda()) continue;
+    EXPECT_ERROR(ops::relu_qkv::forward(narrow, 0),
+                 "relu_qkv: qkv must be float64, float32, bfloat16 or float16 on cuda");
+  }
+}
+
 TEST(ReluQkv, SaysWhatIsWrong) {
   EXPECT_ERROR(ops::relu_qkv::forward(at::rand({2, 5, 2, 1, 8}), 0),
                "relu_qkv: qkv must be floating [B, N, 3, H, d], got Float[2, 5, 2, 1, 8]");

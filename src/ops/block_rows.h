@@ -5,13 +5,12 @@
 
 #include <vector>
 
-#include "core/checks.h"
 #include "core/simd.h"
-#include "ops/block_rows/cpu_kernel.h"
+#include "ops/block_rows_kernel.h"
 
-// The halves of a transformer block around attention, forward and backward, on the CPU: what both share. Some rows at a
-// time go through every step while they are in the cache: into new memory, as torch's operators write, the products of
-// such shapes run at 55 GFLOP/s a core instead of 90, and what lies between them takes longer than they do. Python
+// What block_before and block_after share, the halves of a transformer block around attention on the CPU. Some rows at
+// a time go through every step while they are in the cache: into new memory, as torch's operators write, the products
+// of such shapes run at 55 GFLOP/s a core instead of 90, and what lies between them takes longer than they do. Python
 // writes the autograd functions around the operators (topomask/block_rows.py).
 
 namespace topomask::ops::block_rows {
@@ -21,19 +20,6 @@ using at::Tensor;
 /// Rows at a time, and the most ranges of rows that add up gradients apart: fixed, so that sums do not depend on the
 /// number of threads.
 inline constexpr int64_t kRows = 512, kRanges = 16;
-
-inline void check_rows(const char* op, const Tensor& x, int64_t heads) {
-  TORCH_CHECK(x.dim() == 2 && is_real(x.scalar_type()) && x.is_contiguous(), op,
-              ": x must be contiguous float32 or float64 [N, width], got ", describe(x));
-  TORCH_CHECK(heads >= 1 && x.size(1) % heads == 0 && x.size(1) / heads % kWidthUnit == 0, op,
-              ": the width of x must be a multiple of ", kWidthUnit, " for each of ", heads, " heads, got ",
-              describe(x));
-}
-
-inline void check_matrix(const char* op, const char* name, const Tensor& w, const Tensor& x, at::IntArrayRef sizes) {
-  TORCH_CHECK(w.sizes() == sizes && w.scalar_type() == x.scalar_type(), op, ": ", name, " must be ", x.scalar_type(),
-              " ", sizes, ", got ", describe(w));
-}
 
 /// f(range, begin, end) for every range of rows, each by one thread; returns how many ranges there are.
 inline int64_t range_count(int64_t rows) {

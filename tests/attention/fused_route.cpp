@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include "ops/fused_attention/op.h"
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "support/peak_memory.h"
@@ -149,17 +148,10 @@ TEST(Fused, IsWhatThePlannerTakesAndHoldsNoMatrix) {
             80 << 20);
 }
 
-TEST(Fused, SaysWhatIsWrong) {
+TEST(Fused, IsRefusedWhereTheMaskHasNoTiles) {
   const at::Tensor x = at::rand({4, 3});
   EXPECT_ERROR(attention(x, x, x, neighbours_mask(Graph::path(4)), {.route = Route::fused}),
                "attention: route must be one the mask offers, got fused for mask");
-  const at::Tensor y = at::rand({1, 2, 4, 3});
-  const auto forward = [&](const MaskTiles& tiles) { return ops::fused_attention::forward(y, y, y, tiles, {}); };
-  EXPECT_ERROR(forward({.kind = TileKind::matrix, .values = at::rand({2, 4, 5})}),
-               "fused_attention: values must be Float [1 or H, n, n] for n = 4");
-  EXPECT_ERROR(forward({.kind = TileKind::offsets, .values = at::rand({1, 7}), .index = at::arange(4)}),
-               "fused_attention: index must be Int [n] for n = 4, got Long[4]");
-  EXPECT_ERROR(forward({.kind = TileKind::ones, .globals = 5}), "globals must be in [0, N], N = 4, got 5");
 }
 
 }  // namespace

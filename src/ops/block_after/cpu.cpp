@@ -3,11 +3,14 @@
 #include <torch/library.h>
 
 #include "core/recycled.h"
-#include "ops/block_rows/chunks.h"
+#include "ops/block_after/op.h"
+#include "ops/block_rows.h"
 
-namespace topomask::ops::block_rows {
+namespace topomask::ops::block_after {
 
 namespace {
+
+using namespace block_rows;
 
 /// What both passes of the second half do to a chunk: y = x + projection(out), norm(y), and the hidden layer.
 template <class T>
@@ -53,23 +56,10 @@ class Hidden {
   Tensor x_, out_, wp_, w1_, bp_, b1_, y_, o_, h_, n_low_, o_low_;
 };
 
-void check_after(const char* op, const Tensor& x, const Tensor& out, const Tensor& wp, const Tensor& w1,
-                 const Tensor& w2) {
-  TORCH_CHECK(out.dim() == 3, op, ": out must be [heads, N, d], got ", describe(out));
-  check_rows(op, x, out.size(0));
-  const int64_t width = x.size(1);
-  check_matrix(op, "out", out, x, {out.size(0), x.size(0), width / out.size(0)});
-  check_matrix(op, "wp", wp, x, {width, width});
-  TORCH_CHECK(w1.dim() == 2 && w1.size(0) % kWidthUnit == 0, op, ": w1 must have a multiple of ", kWidthUnit,
-              " rows, got ", describe(w1));
-  check_matrix(op, "w1", w1, x, {w1.size(0), width});
-  check_matrix(op, "w2", w2, x, {width, w1.size(0)});
-}
-
 Tensor after(const Tensor& x, const Tensor& given, const Tensor& wp, const Tensor& bp, const Tensor& norm_weight,
              const Tensor& norm_bias, double eps, const Tensor& w1, const Tensor& b1, const Tensor& w2,
              const Tensor& b2, bool low) {
-  check_after("block_after", x, given, wp, w1, w2);
+  check(x, given, wp, bp, norm_weight, norm_bias, w1, b1, w2, b2);
   const int64_t rows = x.size(0), width = x.size(1);
   const Tensor plain = x.detach(), out = given.detach().contiguous(), p = Weight(wp, low).whole,
                first = Weight(w1, low).whole, second = Weight(w2, low).whole;
@@ -96,9 +86,7 @@ Tensor after(const Tensor& x, const Tensor& given, const Tensor& wp, const Tenso
 std::vector<Tensor> after_backward(const Tensor& grad, const Tensor& x, const Tensor& given, const Tensor& wp,
                                    const Tensor& bp, const Tensor& norm_weight, const Tensor& norm_bias, double eps,
                                    const Tensor& w1, const Tensor& b1, const Tensor& w2, bool low) {
-  const char* op = "block_after_backward";
-  check_after(op, x, given, wp, w1, w2);
-  check_matrix(op, "grad", grad, x, x.sizes());
+  check_backward(grad, x, given, wp, bp, norm_weight, norm_bias, w1, b1, w2);
   const int64_t rows = x.size(0), width = x.size(1), hidden_width = w1.size(0);
   const Tensor plain = x.detach(), out = given.detach().contiguous(), p = Weight(wp, low).whole,
                first = Weight(w1, low).whole, second = Weight(w2, low).whole, slope = grad.contiguous();
@@ -148,40 +136,11 @@ std::vector<Tensor> after_backward(const Tensor& grad, const Tensor& x, const Te
   return result;
 }
 
-Tensor after_meta(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, double,
-                  const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) {
-  return at::empty_like(x);
-}
-
-std::vector<Tensor> after_backward_meta(const Tensor&, const Tensor& x, const Tensor& out, const Tensor& wp,
-                                        const Tensor& bp, const Tensor& norm_weight, const Tensor& norm_bias, double,
-                                        const Tensor& w1, const Tensor& b1, const Tensor& w2, bool) {
-  std::vector<Tensor> result;
-  for (const Tensor* like : {&x, &out, &wp, &bp, &norm_weight, &norm_bias, &w1, &b1, &w2, &bp}) {
-    result.push_back(at::empty_like(*like));
-  }
-  return result;
-}
-
 }  // namespace
-
-TORCH_LIBRARY_FRAGMENT(topomask, m) {
-  m.def(
-      "block_after(Tensor x, Tensor out, Tensor wp, Tensor bp, Tensor norm_weight, Tensor norm_bias, float eps, "
-      "Tensor w1, Tensor b1, Tensor w2, Tensor b2, bool low) -> Tensor");
-  m.def(
-      "block_after_backward(Tensor grad, Tensor x, Tensor out, Tensor wp, Tensor bp, Tensor norm_weight, "
-      "Tensor norm_bias, float eps, Tensor w1, Tensor b1, Tensor w2, bool low) -> Tensor[]");
-}
 
 TORCH_LIBRARY_IMPL(topomask, CPU, m) {
   m.impl("block_after", after);
   m.impl("block_after_backward", after_backward);
 }
 
-TORCH_LIBRARY_IMPL(topomask, Meta, m) {
-  m.impl("block_after", after_meta);
-  m.impl("block_after_backward", after_backward_meta);
-}
-
-}  // namespace topomask::ops::block_rows
+}  // namespace topomask::ops::block_after
