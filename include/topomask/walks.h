@@ -16,7 +16,7 @@ namespace TOPOMASK_API topomask {
 enum class Coupling {
   independent,  ///< not at all
   antithetic,   ///< in pairs (2p, 2p+1) whose halting numbers are u and u + ½ mod 1; an odd last walker is alone
-  repelling,    ///< walkers that stand on one node leave it to distinct neighbours, as far as there are
+  repelling,    ///< walkers that stand on one node leave it to distinct neighbours, as far as there are enough
   antithetic_repelling,
 };
 
@@ -48,6 +48,8 @@ struct WalkOptions {
   /// antithetic walkers.
   int64_t first_walker = 0;
 };
+
+class KeptLoads;
 
 /// What walks from every node leave behind, independent of f: for row i the triples (column, hop, load), one for each
 /// node reached at each hop, ordered by column and then hop, with the loads summed over the walkers that met there.
@@ -105,6 +107,10 @@ class WalkTable {
   const at::Tensor& hops() const { return arrays_.hops; }        ///< int16 [T]
   /// float32 or float64 [T], as the graph's weights: sums over walkers, not divided by n.
   const at::Tensor& loads() const { return arrays_.loads; }
+  /// The loads that features and masks compute from. On the CPU these are loads(), and masks follow what is written to
+  /// them. On a GPU constant loads are copied when they are first used, and what is written to loads() later has no
+  /// effect: telling whether they changed would wait for the device. Hops, columns and offsets must not be written to.
+  at::Tensor kept_loads() const;
   const at::Tensor& counts() const { return arrays_.counts; }  ///< int32 [T]: how many walkers met there
 
   /// The entries of Φ̂: the triples of entry p are feature_offsets[p] … feature_offsets[p+1]-1 (int64 [entries+1]).
@@ -125,16 +131,20 @@ class WalkTable {
   int64_t independent_pairs() const;
 
  private:
+  friend class KeptLoads;
+
   Arrays arrays_;
   WalkOptions options_;
   int64_t max_hops_ = 0;
   bool sampled_ = true;
+  std::shared_ptr<KeptLoads> kept_;  // shared by copies
 };
 
 /// n walks from every node. O(N·n·hops) time on all threads. Memory: the table, O(T), and some tens of megabytes a
-/// thread, however many walkers there are; but repelling walkers of one ensemble are in memory together, and on a GPU
-/// all visits are, fewer than 2³¹. Loads are sums in the dtype of W: millions of walkers that meet want float64.
-/// Repelling walkers take uniform proposals only.
+/// thread, however many walkers there are; but repelling walkers of one ensemble are in memory together (2²⁴ visits
+/// of an ensemble at most, in expectation: more walkers are refused), and on a GPU all visits are, which must be fewer
+/// than 2³¹. Loads are sums in the dtype of W: millions of walkers that meet want float64. Repelling walkers take
+/// uniform proposals only.
 WalkTable sample_walks(const Graph& graph, const WalkOptions& options = {});
 
 /// The table that sample_walks gives for table.walkers() + more_walkers, bit for bit, where `graph` is the one the

@@ -21,11 +21,11 @@ struct ColumnStrip {
   T* scratch;  ///< as many arrays of this size as asked for, uninitialised
 };
 
-/// For an operation that passes over all nodes many times, columns by themselves: calls f(strip) for strips of columns
-/// of x [B, H, N, C] and keeps what f leaves in strip.y as the same columns of y; x and y are contiguous. A strip is
-/// wide enough to be worth its index arithmetic and narrow enough that arrays of moderate N stay in a cache. Strips are
-/// done in parallel; where there are fewer of them than threads, one after the other, and then a parallel_for inside f
-/// is parallel.
+/// For an operation that passes over all nodes many times, separately for each column: calls f(strip) for strips of
+/// columns of x [B, H, N, C] and keeps what f leaves in strip.y as the same columns of y; x and y are contiguous. A
+/// strip is wide enough to be worth its index arithmetic and narrow enough that arrays of moderate N stay in a cache.
+/// Strips are done in parallel; where there are fewer of them than threads, one after the other, and then a
+/// parallel_for inside f is parallel.
 template <class T, class F>
 void for_column_strips(const at::Tensor& x, const at::Tensor& y, int64_t buffers, const F& f) {
   if (x.numel() == 0) return;

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Of a small function that kernels use as well.
+/// Marks a small function that kernels use as well.
 #ifdef __CUDACC__
 #define TOPOMASK_HOST_DEVICE __host__ __device__ __forceinline__
 #else

@@ -7,8 +7,8 @@
 
 #include "core/plain_ops.h"
 
-/// Of the library behind torch's transforms and matrix products, where it is MKL: how many threads calls from this
-/// thread may use, 0 for as many as elsewhere; returns what was so before.
+/// Sets how many threads the library behind torch's transforms and matrix products may use for calls from this thread,
+/// where that library is MKL; 0: as many as elsewhere. Returns the previous value.
 extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
 
 namespace topomask {

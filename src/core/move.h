@@ -7,7 +7,7 @@
 
 namespace topomask {
 
-// What `to(target)` of masks, graphs and tables is made of: what the target leaves unsaid, dtype or device, stays.
+// What `to(target)` of masks, graphs and tables is made of: a dtype or device that the target does not name stays.
 
 /// Whether the tensor has the dtype and the device of the target already.
 inline bool is_at(const at::Tensor& tensor, const at::TensorOptions& target) {
@@ -16,7 +16,7 @@ inline bool is_at(const at::Tensor& tensor, const at::TensorOptions& target) {
           (tensor.device().type() == target.device().type() && !target.device().has_index()));
 }
 
-/// For what is built on the CPU: elsewhere its pointers lead nowhere.
+/// For structures that are built on the CPU and whose pointers are valid only there.
 inline void check_on_cpu(const char* op, const char* argument, at::Device device) {
   TORCH_CHECK(device.is_cpu(), op, ": ", argument, " must be on cpu, got one on ", device);
 }

@@ -20,6 +20,9 @@ class OptionChecks {
  public:
   /// Counts of steps, images and sizes are held below 2⁵³: sums of them cannot overflow, and JSON keeps them exact.
   static constexpr int64_t kLargest = int64_t{1} << 53;
+  /// Other numbers are held in the range of float32, in which models compute, with room for a few factors; those that
+  /// a mask or a feature map is made of are held where their products stay finite too, and the work stays small.
+  static constexpr double kLargestNumber = 1e30, kLargestParameter = 1e6;
 
   explicit OptionChecks(const std::string& origin) : origin_(origin) {}
 
@@ -32,16 +35,18 @@ class OptionChecks {
                 value);
   }
 
-  void finite(const char* field, double value) const {
+  void finite(const char* field, double value, double most = kLargestNumber) const {
     TORCH_CHECK(std::isfinite(value), origin_, field, " must be finite, got ", value);
+    TORCH_CHECK(value >= -most, origin_, field, " must be >= ", -most, ", got ", value);
+    TORCH_CHECK(value <= most, origin_, field, " must be at most ", most, ", got ", value);
   }
-  void positive(const char* field, double value) const {
+  void positive(const char* field, double value, double most = kLargestNumber) const {
     TORCH_CHECK(value > 0, origin_, field, " must be > 0, got ", value);
-    finite(field, value);
+    finite(field, value, most);
   }
-  void not_negative(const char* field, double value) const {
+  void not_negative(const char* field, double value, double most = kLargestNumber) const {
     TORCH_CHECK(value >= 0, origin_, field, " must be >= 0, got ", value);
-    finite(field, value);
+    finite(field, value, most);
   }
   /// [0, 1), or [0, 1] where `closed`.
   void fraction(const char* field, double value, bool closed = false) const {

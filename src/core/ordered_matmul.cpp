@@ -99,20 +99,6 @@ at::Tensor plain_product(const at::Tensor& a, const at::Tensor& b) {
   return out;
 }
 
-/// The sum over leading dimensions that broadcasting added, one after the other.
-at::Tensor reduced_to(at::Tensor x, at::IntArrayRef shape) {
-  const auto summed = [](const at::Tensor& t, int64_t axis) {
-    at::Tensor total = t.size(axis) == 0 ? t.sum(axis) : t.select(axis, 0).clone();
-    for (int64_t s = 1; s < t.size(axis); ++s) total += t.select(axis, s);
-    return total;
-  };
-  while (x.dim() > std::ssize(shape)) x = summed(x, 0);
-  for (int64_t axis = 0; axis < x.dim(); ++axis) {
-    if (shape[axis] == 1 && x.size(axis) != 1) x = summed(x, axis).unsqueeze(axis);
-  }
-  return x;
-}
-
 struct OrderedMatmul : torch::autograd::Function<OrderedMatmul> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& a, const at::Tensor& b) {
     ctx->save_for_backward({a, b});
@@ -133,28 +119,7 @@ struct OrderedMatmul : torch::autograd::Function<OrderedMatmul> {
   }
 };
 
-struct OrderedMul : torch::autograd::Function<OrderedMul> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& a, const at::Tensor& b) {
-    ctx->save_for_backward({a, b});
-    return a * b;
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
-                                                 const torch::autograd::variable_list& grads) {
-    const auto saved = ctx->get_saved_variables();
-    torch::autograd::variable_list result(2);
-    if (ctx->needs_input_grad(0)) result[0] = grads[0] * saved[1];
-    if (ctx->needs_input_grad(1)) result[1] = reduced_to(grads[0] * saved[0], saved[1].sizes());
-    return result;
-  }
-};
-
 }  // namespace
-
-at::Tensor ordered_mul(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.is_cpu() || !at::GradMode::is_enabled() || !b.requires_grad()) return a * b;
-  return OrderedMul::apply(a, b);
-}
 
 at::Tensor matmul_in_blocks(const at::Tensor& a, const at::Tensor& b, int64_t block) {
   const int64_t inner = a.size(-1), whole = inner / block * block;
@@ -171,7 +136,7 @@ namespace {
 
 /// On a GPU a product is shared out by tiles of its result. A small result of a long sum would keep a few of its
 /// multiprocessors busy, so that the sum is cut into as many parts as make some hundred tiles.
-at::Tensor product_on_gpu(const at::Tensor& a, const at::Tensor& b) {
+at::Tensor product_on_cuda(const at::Tensor& a, const at::Tensor& b) {
   constexpr int64_t kTile = 128, kTiles = 256, kLeast = 256;
   const int64_t inner = a.size(-1), n = a.size(-2), m = b.size(-1);
   const int64_t slices =
@@ -186,7 +151,7 @@ at::Tensor product_on_gpu(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 at::Tensor ordered_matmul(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.is_cpu()) return product_on_gpu(a, b);
+  if (!a.is_cpu()) return product_on_cuda(a, b);
   const bool recorded = at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
   return recorded ? OrderedMatmul::apply(a, b) : plain_product(a, b);
 }

@@ -28,13 +28,21 @@ at::Tensor first_sums(const at::Tensor& x);
 at::Tensor outer_sums(const at::Tensor& a, const at::Tensor& b);
 
 /// at::matmul for a, b with at least two dimensions, whose leading ones broadcast. Rows of the result are shared out in
-/// blocks; where the result is small beside the inner dimension, that is cut into blocks too. Differentiable.
+/// blocks; where the result is small compared with the inner dimension, that is cut into blocks too. Differentiable.
 at::Tensor ordered_matmul(const at::Tensor& a, const at::Tensor& b);
 
 /// The same by torch's products of `block` terms at a time, all in one batch, summed in float32 at least.
 at::Tensor matmul_in_blocks(const at::Tensor& a, const at::Tensor& b, int64_t block);
 
-/// a·b for b that broadcasts to a. Differentiable.
+/// a·b and a + b for b that broadcasts to a. Differentiable.
 at::Tensor ordered_mul(const at::Tensor& a, const at::Tensor& b);
+at::Tensor ordered_add(const at::Tensor& a, const at::Tensor& b);
+
+/// exp of each element, and softmax over the last dimension. Differentiable.
+at::Tensor ordered_exp(const at::Tensor& x);
+at::Tensor ordered_softmax(const at::Tensor& x);
+
+/// The sum of x over the dimensions that broadcasting a tensor of `shape` to it added, one after the other.
+at::Tensor reduced_to(at::Tensor x, at::IntArrayRef shape);
 
 }  // namespace topomask

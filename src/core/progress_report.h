@@ -23,7 +23,7 @@ class ProgressListener {
   const ProgressFunction* before_;
 };
 
-/// Says how far a computation of this thread is. Costs a comparison where nobody listens.
+/// Reports how far a computation of this thread is. Without a listener it costs a comparison.
 void report_progress(const char* what, int64_t done, int64_t total);
 
 }  // namespace topomask

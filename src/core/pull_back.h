@@ -8,7 +8,7 @@
 
 namespace topomask {
 
-/// ∂ Σ⟨cotangent, compute(θ)⟩/∂θ, zeros for a parameter without effect. Undefined outputs are passed over.
+/// ∂ Σ⟨cotangent, compute(θ)⟩/∂θ, zeros for a parameter without effect. Undefined outputs are skipped.
 template <class Compute>
 std::vector<at::Tensor> pull_back(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& cotangents,
                                   const Compute& compute) {

@@ -27,8 +27,8 @@ struct Simd {
 
   static TOPOMASK_INLINE Vector load(const T* p) { return *reinterpret_cast<const LooseVector*>(p); }
   static TOPOMASK_INLINE void store(T* p, Vector v) { *reinterpret_cast<LooseVector*>(p) = v; }
-  /// Past the caches, for what nobody reads soon: the line is not fetched to be overwritten. p is aligned to the
-  /// vector, and `end_streaming` follows before another thread may look.
+  /// Stores past the caches, for data that is not read soon: the line is not fetched to be overwritten. p is aligned to
+  /// the vector, and `end_streaming` follows before another thread may read it.
   static TOPOMASK_INLINE void stream(T* p, Vector v) {
 #if defined(__SSE2__)
     typedef float Lane __attribute__((vector_size(16), may_alias));

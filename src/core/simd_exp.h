@@ -6,8 +6,8 @@
 
 namespace topomask {
 
-/// values[n] = exp(values[n]) in place for n < count; `values` has room up to the next multiple of kWidthUnit, and what
-/// stands there is overwritten. Arguments above 88 count as 88, so that the result is finite; below −87 the result is
+/// values[n] = exp(values[n]) in place for n < count; `values` has room up to the next multiple of kWidthUnit, and the
+/// values there are overwritten. Arguments above 88 count as 88, so that the result is finite; below −87 the result is
 /// 0; NaN stays NaN. Error of the float version: below 1.5 units in the last place.
 template <int kBytes>
 TOPOMASK_INLINE void exponentials(Simd<float, kBytes>, float* values, int64_t count) {

@@ -17,8 +17,8 @@ namespace TOPOMASK_INTERNAL_API topomask {
 ///
 /// Nothing about a tensor but its values says whether they changed: fused optimisers, `.data` and raw pointers write to
 /// it without raising its version counter, and `set_data` exchanges its memory. So the cache keeps a copy of the
-/// parameters beside the result and compares bytes, which costs nothing beside the computation: parameters are the few
-/// coefficients that a large result is computed from. The result is always computed again
+/// parameters with the result and compares bytes, which costs little compared with the computation: parameters are the
+/// few coefficients that a large result is computed from. The result is always computed again
 ///   - on a GPU, where a comparison would wait for the device (a frozen mask caches there: Mask::frozen),
 ///   - while a gradient is being recorded, and for inference tensors,
 ///   - where the parameters are as large as the result.
@@ -32,7 +32,7 @@ class TensorCache {
     if (!worthwhile_ || !comparable(parameters)) return compute(parameters);
     const std::lock_guard lock(mutex_);
     if (holds(parameters)) return results_;
-    const c10::InferenceMode ordinary(false);  // what is cached may later stand beside tensors with gradients
+    const c10::InferenceMode ordinary(false);  // what is cached may later be used with tensors that have gradients
     const at::NoGradGuard no_grad;
     // Computed from the copy: the two belong together even if another thread writes to the parameters meanwhile.
     std::vector<at::Tensor> copies = copied(parameters), results = compute(copies);
@@ -49,8 +49,10 @@ class TensorCache {
   /// For planning: whether a second call finds the result of the first.
   static bool serves(const std::vector<at::Tensor>& parameters);
 
- private:
+  /// Whether parameters are compared at all, here and now.
   static bool comparable(const std::vector<at::Tensor>& parameters);
+
+ private:
   static std::vector<at::Tensor> copied(const std::vector<at::Tensor>& parameters);
   static size_t bytes(const std::vector<at::Tensor>& tensors);
   bool holds(const std::vector<at::Tensor>& parameters) const;

@@ -45,7 +45,7 @@ TOPOMASK_INLINE uint32_t choose(bool which, uint32_t yes, uint32_t no) {
   return no ^ ((yes ^ no) & -static_cast<uint32_t>(which));
 }
 
-/// One visit more, or more of one. Visits come by hop, so that those of one column and hop follow each other.
+/// Adds a visit, or adds to one. Visits come by hop, so that those of one column and hop follow each other.
 template <class T>
 TOPOMASK_INLINE void gather(const CollectWorkspace<T>& work, Gathered& row, uint32_t column, uint32_t hop, T load,
                             uint32_t count) {

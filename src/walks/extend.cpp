@@ -11,7 +11,7 @@ WalkTable extend_walks(const WalkTable& table, const Graph& graph, int64_t more_
   const char* op = "extend_walks";
   TORCH_CHECK(more_walkers >= 0, op, ": more_walkers must be >= 0, got ", more_walkers);
   TORCH_CHECK(more_walkers <= std::numeric_limits<int32_t>::max() - table.walkers(), op,
-              ": more_walkers must leave at most 2^31-1 walkers in all, got ", more_walkers, " beside ",
+              ": more_walkers must leave at most 2^31-1 walkers in all, got ", more_walkers, " in addition to ",
               table.walkers());
   check_sampled_on(op, "graph", table, graph);
   WalkOptions options = table.options();

@@ -23,7 +23,7 @@ at::Tensor features(const char* op, const WalkTable& table, const at::Tensor& f,
 }  // namespace
 
 at::Tensor walk_features(const WalkTable& table, const at::Tensor& f) {
-  return features("walk_features", table, f, table.loads());
+  return features("walk_features", table, f, table.kept_loads());
 }
 
 at::Tensor adhoc_features(const WalkTable& table, const at::Tensor& f) {

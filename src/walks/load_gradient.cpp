@@ -128,7 +128,7 @@ at::Tensor weight_gradient(const WalkRecord& record, const at::Tensor& offsets, 
   return total.to(grad.scalar_type());
 }
 
-/// The loads as they were made: no input of the function, but what it returns.
+/// The loads as they were made: what the function returns, not one of its inputs.
 struct MadeLoads {
   at::Tensor tensor;
 };

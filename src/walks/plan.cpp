@@ -88,6 +88,20 @@ WalkPlan::WalkPlan(const char* op, const WalkOptions& options)
     survival.push_back(1 - h);
     halt_below.push_back(static_cast<uint32_t>(std::min(std::round(std::ldexp(h, 32)), 4294967295.0)));
   }
+  TORCH_CHECK(!repelling || group <= largest_ensemble(), op, ": ", options.ensemble > 0 ? "ensemble" : "walkers",
+              " must be at most ", largest_ensemble(), " for an ensemble of repelling walkers with ",
+              visits_per_walker(), " visits each, which are in memory together, got ", group,
+              "; a smaller ensemble divides the walkers into several");
+}
+
+double WalkPlan::visits_per_walker() const {
+  double visits = 1, alive = 1;
+  for (const double kept : survival) visits += alive *= kept;
+  return visits;
+}
+
+int64_t WalkPlan::largest_ensemble() const {
+  return static_cast<int64_t>(kMostEnsembleVisits / visits_per_walker());
 }
 
 }  // namespace topomask

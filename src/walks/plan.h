@@ -5,10 +5,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/internal_api.h"
 #include "core/philox.h"
 #include "topomask/walks.h"
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
+
+/// Repelling walkers of one ensemble are in memory together, with all their visits: at most so many in expectation, at
+/// about so many bytes each (measured) for every thread.
+inline constexpr double kMostEnsembleVisits = 1 << 24, kEnsembleVisitBytes = 160;
 
 /// Options that were found valid, as the samplers use them.
 struct WalkPlan {
@@ -22,6 +27,9 @@ struct WalkPlan {
   bool antithetic = false;
   bool repelling = false;
   int64_t group = 1;  ///< walkers in an independent group; an odd last antithetic walker is one of its own
+
+  double visits_per_walker() const;  ///< in expectation, the start included
+  int64_t largest_ensemble() const;  ///< repelling walkers that make no more than kMostEnsembleVisits
 };
 
 /// Where walks can go: the rows of W, without what a proposal never chooses.

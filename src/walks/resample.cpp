@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kResampledRows = 4096;
 
-/// Which rows of two graphs differ: columns, and what stands beside them (weights, proposals).
+/// Which rows of two graphs differ: columns, or the weights or proposals of these.
 std::vector<uint8_t> changed_rows(const Graph& before, const Graph& after, const std::vector<at::Tensor>& values_before,
                                   const std::vector<at::Tensor>& values_after) {
   const int64_t* from = before.offsets().const_data_ptr<int64_t>();
@@ -117,7 +117,7 @@ void check_sampled_on(const char* op, const char* argument, const WalkTable& tab
   TORCH_CHECK(!table.loads().requires_grad(), op,
               ": table must have loads that do not require grad, got loads that do: what is made of them here has no "
               "gradient; sample on a graph whose weights are detached");
-  TORCH_CHECK(table.sampled(), op, ": table must come from sample_walks, not from walks that were brought");
+  TORCH_CHECK(table.sampled(), op, ": table must come from sample_walks, not from given walks");
   TORCH_CHECK(graph.num_nodes() == table.num_nodes() && graph.weights().scalar_type() == table.dtype(), op, ": ",
               argument, " must have ", table.num_nodes(), " nodes and ", table.dtype(),
               " weights as the table has, got ", graph.num_nodes(), " and ", graph.weights().scalar_type());

@@ -1,11 +1,12 @@
 #include "walks/sample.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <memory>
 
 #include "graph/weights.h"
-#include "walks/device.h"
+#include "walks/cuda_walks.h"
 #include "walks/load_gradient.h"
 #include "walks/table_builder.h"
 
@@ -37,7 +38,7 @@ WalkTable::Arrays sample_rows(const WalkPlan& plan, const WalkSteps& steps, cons
 
 WalkTable sample_walks(const Graph& graph, const WalkOptions& options) {
   if (!graph.device().is_cpu()) {
-    const DeviceWalks walks("sample_walks", graph, options);
+    const CudaWalks walks("sample_walks", graph, options);
     return {walks.table(), options, walks.plan().max_hops, /*sampled=*/true};
   }
   const WalkPlan plan("sample_walks", options);

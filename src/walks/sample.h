@@ -11,7 +11,7 @@ namespace topomask {
 /// A part of the walks that the options ask for.
 struct SampledRows {
   const std::vector<uint32_t>* starts = {};  ///< these rows only, ascending
-  int64_t skipped_walkers = 0;               ///< not the first so many walkers of each row, …
+  int64_t skipped_walkers = 0;               ///< this many walkers of each row are left out, …
   const WalkTable* earlier = {};             ///< … which are in this table
 };
 

@@ -22,7 +22,7 @@ struct WalkWords {
   uint32_t* direction[2];
 };
 
-/// `Scalar` has no part in it: the words are the same for every dtype.
+/// `Scalar` is not used: the words are the same for every dtype.
 template <class Scalar>
 struct WalkWordsArgs {
   const uint32_t* start;

@@ -11,7 +11,7 @@ namespace topomask {
 namespace {
 
 /// One row of q as thresholds and aliases (Walker 1977, in the order of Vose 1991): slot s is drawn uniformly, kept
-/// with probability threshold/2³² and exchanged for its alias otherwise. `q` sums to 1 and is used up.
+/// with probability threshold/2³² and exchanged for its alias otherwise. `q` sums to 1 and is overwritten.
 void alias_row(std::vector<double>& q, uint32_t* threshold, int32_t* alias, std::vector<int32_t>& small,
                std::vector<int32_t>& large) {
   const auto degree = static_cast<int32_t>(q.size());

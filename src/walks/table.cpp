@@ -5,6 +5,7 @@
 #include "core/parallel.h"
 #include "core/recycled.h"
 #include "topomask/walks.h"
+#include "walks/kept_loads.h"
 #include "walks/plan.h"
 
 namespace topomask {
@@ -49,8 +50,16 @@ void find_entries(WalkTable::Arrays& arrays, int64_t nodes) {
 }  // namespace
 
 WalkTable::WalkTable(Arrays arrays, WalkOptions options, int64_t max_hops, bool sampled)
-    : arrays_(std::move(arrays)), options_(std::move(options)), max_hops_(max_hops), sampled_(sampled) {
+    : arrays_(std::move(arrays)),
+      options_(std::move(options)),
+      max_hops_(max_hops),
+      sampled_(sampled),
+      kept_(std::make_shared<KeptLoads>()) {
   if (!arrays_.pattern) find_entries(arrays_, num_nodes());
+}
+
+at::Tensor WalkTable::kept_loads() const {
+  return loads().is_cpu() || loads().requires_grad() ? loads() : kept_->current(loads()).loads;
 }
 
 WalkTable WalkTable::to(const at::TensorOptions& target) const {
@@ -59,7 +68,7 @@ WalkTable WalkTable::to(const at::TensorOptions& target) const {
   return {{.offsets = moved(a.offsets, target),
            .columns = moved(a.columns, target),
            .hops = moved(a.hops, target),
-           .loads = a.loads.to(target),
+           .loads = kept_loads().to(target),
            .counts = moved(a.counts, target),
            .product_offsets = moved(a.product_offsets, target),
            .product_hops = moved(a.product_hops, target),

@@ -37,8 +37,8 @@ using BatchFiller = std::function<void(const uint32_t* starts, int64_t rows, Wal
 /// The rows of a table, on all threads; each row depends on its own walks only.
 ///
 /// Threads fill arenas of a few megabytes, which stay in the cache, and these are copied into place before the next
-/// wave: a table of a gigabyte is written once, and takes nothing near its size beside it. A row of very many walkers
-/// is made in parts, each merged into what the ones before left of it, bit for bit what all at once would give.
+/// wave: a table of a gigabyte is written once, and far less than its size is needed in addition. A row of very many
+/// walkers is made in parts, each merged into what the ones before left of it, bit for bit what all at once would give.
 template <class T>
 WalkTable::Arrays build_table(const TableSource& source, const std::function<BatchFiller<T>()>& make_filler);
 

@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <zlib.h>
 
 #include <bit>
 #include <cstring>
@@ -8,6 +7,7 @@
 #include "core/checks.h"
 #include "core/move.h"
 #include "core/recycled.h"
+#include "io/checksum.h"
 #include "io/input_file.h"
 #include "io/output_file.h"
 #include "walks/check_arrays.h"
@@ -38,8 +38,7 @@ static_assert(std::endian::native == std::endian::little);
 
 uint32_t checksum_of(const Header& header) {
   constexpr size_t kSkipped = offsetof(Header, walkers);
-  return static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(&header) + kSkipped, sizeof(header) - kSkipped));
+  return io::extend_crc(0, {reinterpret_cast<const char*>(&header) + kSkipped, sizeof(header) - kSkipped});
 }
 
 /// The arrays behind a header, in the order of the file.
@@ -148,15 +147,14 @@ void save_walks(const WalkTable& table, const std::string& path) {
   WalkOptions options = table.options();
   io::OutputFile file(origin);
   file.put({reinterpret_cast<const char*>(&header), sizeof(header)});
-  uLong checksum = 0;
+  uint32_t checksum = 0;
   for (const at::Tensor* tensor : content(header, arrays, options)) {
     const at::Tensor kept = tensor->detach().contiguous();
-    const auto* bytes = static_cast<const char*>(kept.const_data_ptr());
-    checksum = crc32_z(checksum, reinterpret_cast<const unsigned char*>(bytes), kept.nbytes());
-    file.put({bytes, kept.nbytes()});
+    const std::string_view bytes(static_cast<const char*>(kept.const_data_ptr()), kept.nbytes());
+    checksum = io::extend_crc(checksum, bytes);
+    file.put(bytes);
   }
-  const auto last = static_cast<uint32_t>(checksum);
-  file.put({reinterpret_cast<const char*>(&last), sizeof(last)});
+  file.put({reinterpret_cast<const char*>(&checksum), sizeof(checksum)});
   file.commit();
 }
 
@@ -175,11 +173,11 @@ WalkTable load_walks(const std::string& path) {
     arrays.product_values = recycled_empty({header.products}, dtype);
   }
   int64_t at = sizeof(header);
-  uLong checksum = 0;
+  uint32_t checksum = 0;
   for (const at::Tensor* tensor : content(header, arrays, options)) {
     auto* bytes = static_cast<char*>(tensor->mutable_data_ptr());
     file.read_at(at, bytes, tensor->nbytes());
-    checksum = crc32_z(checksum, reinterpret_cast<const unsigned char*>(bytes), tensor->nbytes());
+    checksum = io::extend_crc(checksum, {bytes, tensor->nbytes()});
     at += static_cast<int64_t>(tensor->nbytes());
   }
   uint32_t last = 0;

@@ -45,7 +45,7 @@ TEST(PoisonedMemory, LeavesTheAllocatorAsItWas) {
 }
 
 TEST(PoisonedMemory, FillsTensorsOnAGpu) {
-  if (!testing::has_gpu()) GTEST_SKIP() << "no GPU here: this runs on a machine with one";
+  if (!testing::has_cuda()) GTEST_SKIP() << "no GPU here: this runs on a machine with one";
   const at::Device gpu(at::kCUDA, 0);
   const bool before = at::globalContext().deterministicAlgorithms();
   {

@@ -38,7 +38,7 @@ TEST(TensorCache, ComputesOnceForTheSameValues) {
 TEST(TensorCache, SeesEveryWayOfWriting) {
   for (const at::Device device : testing::devices()) {
     for (const testing::ParameterChange& change : testing::parameter_changes()) {
-      if (device.is_cuda() && !change.on_gpu) continue;
+      if (device.is_cuda() && !change.on_cuda) continue;
       const CountingCache cache;
       at::Tensor p = at::rand({3}, at::device(device)).requires_grad_();
       const auto cached = [&] {

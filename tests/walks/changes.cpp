@@ -51,7 +51,7 @@ TEST(ExtendWalks, RefusesWhatItCannotExtend) {
                "extend_walks: graph must have 3 nodes and Float weights");
   const WalkTable brought = walk_table_from_walks(graph, at::arange(3).view({3, 1, 1}));
   EXPECT_ERROR(extend_walks(brought, graph, 1),
-               "extend_walks: table must come from sample_walks, not from walks that were brought");
+               "extend_walks: table must come from sample_walks, not from given walks");
 }
 
 /// The graph without the edge between nodes a and b.

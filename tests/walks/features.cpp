@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include "walks/helpers.h"
 

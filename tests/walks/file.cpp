@@ -64,13 +64,19 @@ TEST_F(WalkFile, IsRefusedWhereverItIsCut) {
 }
 
 TEST_F(WalkFile, IsRefusedWhicheverBitFlips) {
-  save_walks(sample_walks(Graph::path(4), {.walkers = 2, .group_products = true}), path());
-  const std::string whole = bytes();
-  for (size_t at = 0; at < whole.size(); ++at) {
-    std::string damaged = whole;
-    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
-    put(damaged);
-    EXPECT_ERROR(load_walks(path()), "load_walks: " + path() + ": ");
+  // The last array of the second table is empty.
+  const WalkTable tables[] = {
+      sample_walks(Graph::path(4), {.walkers = 2, .group_products = true}),
+      sample_walks(Graph::path(1), {.walkers = 2, .proposal = Proposal::given, .proposal_weights = at::empty({0})})};
+  for (const WalkTable& table : tables) {
+    save_walks(table, path());
+    const std::string whole = bytes();
+    for (size_t at = 0; at < whole.size(); ++at) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
+      put(damaged);
+      EXPECT_ERROR(load_walks(path()), "load_walks: " + path() + ": ");
+    }
   }
 }
 

@@ -1,5 +1,9 @@
+#include <ATen/Parallel.h>
+
 #include "support/peak_memory.h"
+#include "topomask/walking_mask.h"
 #include "walks/helpers.h"
+#include "walks/plan.h"
 
 namespace topomask::testing {
 namespace {
@@ -43,6 +47,33 @@ TEST(ManyWalkers, OneEnsembleOfRepellingWalkersStaysWhole) {
       EXPECT_EQ(table.counts()[p].item<int64_t>(), 20000);
     }
   }
+}
+
+TEST(ManyWalkers, OneEnsembleIsBoundedByItsVisits) {
+  const Graph graph = Graph::cycle(4).normalised();
+  const auto expect = [&](const WalkOptions& options, const std::string& text) {
+    EXPECT_ERROR(sample_walks(graph, options), "sample_walks: " + text);
+    EXPECT_ERROR(walking_mask(graph, at::ones({2}), options), text);
+  };
+  for (const Coupling coupling : {Coupling::repelling, Coupling::antithetic_repelling}) {
+    expect({.walkers = 100000000, .fixed_hops = 3, .coupling = coupling},
+           "walkers must be at most 4194304 for an ensemble of repelling walkers with 4 visits each, which are in "
+           "memory together, got 100000000");
+    expect({.walkers = 2147483647, .max_hops = 1, .coupling = coupling}, "walkers must be at most 11184810 for an");
+    expect({.walkers = 2000000000, .fixed_hops = 1, .coupling = coupling, .ensemble = 1000000000},
+           "ensemble must be at most 8388608 for an ensemble of repelling walkers with 2 visits each");
+  }
+}
+
+TEST(ManyWalkers, OneEnsembleTakesTheMemoryThatIsCountedForIt) {
+  const Graph graph = Graph::cycle(4).normalised();
+  constexpr int64_t kWalkers = 500000;
+  const WalkOptions options{.walkers = kWalkers, .fixed_hops = 3, .coupling = Coupling::repelling};
+  const int64_t growth = peak_growth([&] { sample_walks(graph, options); });
+  if (growth < 0) GTEST_SKIP() << "the peak of memory cannot be measured here";
+  const double counted = kEnsembleVisitBytes * kWalkers * 4 * at::get_num_threads();
+  EXPECT_LT(static_cast<double>(growth), 1.2 * counted);
+  EXPECT_GT(static_cast<double>(growth), 0.3 * counted);
 }
 
 TEST(ManyWalkers, TakeNoMoreMemoryThanFew) {

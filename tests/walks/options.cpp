@@ -18,8 +18,9 @@ TEST(WalkOptions, NumbersOfWalkersDoNotOverflow) {
   expect_refused({.first_walker = kHuge},
                  "first_walker must be >= 0 and first_walker + walkers <= 2^32, got 9223372036");
   const Graph graph = Graph::path(5);
-  EXPECT_ERROR(extend_walks(sample_walks(graph), graph, kHuge),
-               "extend_walks: more_walkers must leave at most 2^31-1 walkers in all, got 9223372036854775807 beside 4");
+  EXPECT_ERROR(
+      extend_walks(sample_walks(graph), graph, kHuge),
+      "extend_walks: more_walkers must leave at most 2^31-1 walkers in all, got 9223372036854775807 in addition to 4");
 }
 
 TEST(WalkOptions, GivenLoadsAreFiniteWhereTheyAreRead) {

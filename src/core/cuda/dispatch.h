@@ -54,8 +54,8 @@ inline at::Tensor to_rows(const at::Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : rows.clone();
 }
 
-/// The same for kernels that are told where rows start: the tensor itself also where they do not follow one another, as
-/// long as each is contiguous and starts at a multiple of 16 bytes.
+/// The same for kernels that take the distance between rows: the tensor itself also where rows do not follow one
+/// another, as long as each is contiguous and starts at a multiple of 16 bytes.
 inline at::Tensor readable_rows(const at::Tensor& tensor) {
   const int64_t unit = 16 / tensor.element_size();
   const auto starts_at_units = [&](int64_t dim) { return tensor.size(dim) == 1 || tensor.stride(dim) % unit == 0; };

@@ -8,7 +8,7 @@
 
 namespace topomask::cuda {
 
-/// The most entries that a row has without being long: many for any row, and many beside the others.
+/// The most entries that a row has without being long: many for any row, and many compared with the other rows.
 inline int longest_short_row(int64_t entries, int64_t rows) {
   constexpr int64_t kMany = 2048, kTimesOthers = 16;
   const int64_t most = std::max(kMany, kTimesOthers * entries / std::max<int64_t>(rows, 1));

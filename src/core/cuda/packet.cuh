@@ -19,7 +19,7 @@ template <>
 struct Accumulation<double> {
   using Type = double;
 };
-/// float64 beside float64, float32 beside the others.
+/// float64 for float64, float32 for the others.
 template <class T>
 using Accumulated = typename Accumulation<T>::Type;
 

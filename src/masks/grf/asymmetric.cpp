@@ -32,7 +32,7 @@ class AsymmetricGrfMask final : public Mask {
   }
 
   std::optional<SparseMatrix> sparse() const override {
-    return SparseMatrix{walks_.pattern(), values_.get(parameters_, [this](const auto& p) { return features(p); })[0]};
+    return SparseMatrix{walks_.pattern(), values_.get(compared(), [this](const auto& p) { return features(p); })[0]};
   }
   at::Tensor dense() const override { return sparse()->dense(); }
 
@@ -52,6 +52,8 @@ class AsymmetricGrfMask final : public Mask {
   }
 
  private:
+  std::vector<at::Tensor> compared() const { return with_seen_loads(parameters_, {walks_}); }
+
   std::vector<at::Tensor> features(const std::vector<at::Tensor>& parameters) const {
     return {feature_values(walk_features, tables_of({walks_}, parameters, 1)[0], parameters[0], heads())};
   }

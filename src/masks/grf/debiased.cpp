@@ -65,6 +65,7 @@ class DebiasedGrfMask final : public ProductMask {
     const at::Tensor shared = squared_row_norms(walks_.pattern(), values);
     return {.left = values, .diagonal = shared * (n * n / pairs - 1) - products_.quadratic_form(f) / pairs};
   }
+  std::vector<at::Tensor> compared() const override { return with_seen_loads(parameters(), {walks_}); }
   double parts_work() const override {
     return feature_work(walks_) +
            static_cast<double>(walks_.pattern()->entries() + products_.matrix.pattern->entries());

@@ -1,11 +1,13 @@
 #include "masks/grf/learned_product.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <vector>
 
 #include "ops/hop_pairs/op.h"
 #include "ops/placed_gram/op.h"
+#include "walks/kept_loads.h"
 
 namespace topomask {
 
@@ -15,17 +17,13 @@ namespace {
 constexpr int64_t kMostPairs = 4;
 constexpr int64_t kMostPlaces = 16;  // bytes an entry
 
-/// What a table was made from: the loads themselves, as they were then.
+/// What a table was made from: the loads, and which values they had then.
 struct KnownProduct {
-  c10::weak_intrusive_ptr<at::TensorImpl> loads;
-  uint32_t version;
+  std::weak_ptr<const KeptLoads> loads;
+  int64_t number;
   int64_t terms;
   std::shared_ptr<LearnedProduct> product;
 };
-
-uint32_t version_of(const at::Tensor& loads) {
-  return loads.is_inference() ? 0 : loads.unsafeGetTensorImpl()->version_counter().current_version();
-}
 
 /// Lists are no longer than this, and mostly not much shorter: products of entries of Φ̂ that meet in Φ̂Φ̂ᵀ.
 int64_t meetings_of(const SparsePattern& features) {
@@ -33,8 +31,8 @@ int64_t meetings_of(const SparsePattern& features) {
   return visitors.square().sum().item<int64_t>();
 }
 
-std::vector<at::Tensor> table_tensors(const WalkTable& walks) {
-  return {walks.pattern()->offsets(), walks.pattern()->columns(), walks.feature_offsets(), walks.hops(), walks.loads()};
+std::vector<at::Tensor> table_tensors(const WalkTable& walks, const at::Tensor& loads) {
+  return {walks.pattern()->offsets(), walks.pattern()->columns(), walks.feature_offsets(), walks.hops(), loads};
 }
 
 }  // namespace
@@ -47,16 +45,16 @@ std::shared_ptr<LearnedProduct> LearnedProduct::of(const WalkTable& walks, int64
   static std::mutex mutex;
   static std::vector<KnownProduct> all;
   const std::lock_guard lock(mutex);
-  const at::TensorImpl* loads = walks.loads().unsafeGetTensorImpl();
-  const uint32_t version = version_of(walks.loads());
+  const std::shared_ptr<KeptLoads>& loads = KeptLoads::of(walks);
+  const KeptLoads::Values now = loads->current(walks.loads());
   std::erase_if(all, [&](const KnownProduct& known) {  // of loads that are gone, or have changed in place since
-    return known.loads.expired() || (known.loads._unsafe_get_target() == loads && known.version != version);
+    const auto its_loads = known.loads.lock();
+    return !its_loads || (its_loads == loads && known.number != now.number);
   });
   for (const KnownProduct& known : all) {
-    if (known.loads._unsafe_get_target() == loads && known.terms == terms) return known.product;
+    if (known.loads.lock() == loads && known.terms == terms) return known.product;
   }
-  all.push_back({c10::weak_intrusive_ptr<at::TensorImpl>(walks.loads().getIntrusivePtr()), version, terms,
-                 std::make_shared<LearnedProduct>()});
+  all.push_back({loads, now.number, terms, std::make_shared<LearnedProduct>(now.loads)});
   return all.back().product;
 }
 
@@ -65,7 +63,7 @@ LearnedProduct::State LearnedProduct::prepared(const WalkTable& walks, const Spa
   const at::NoGradGuard no_grad;
   const int64_t most = kMostPairs * product.entries();
   if (meetings_of(*walks.pattern()) <= most) {  // otherwise even finding their length would take long
-    const auto table = table_tensors(walks);
+    const auto table = table_tensors(walks, loads_);
     std::tie(offsets_, pairs_, sums_) =
         ops::hop_pairs::make(table, table, {product.offsets(), product.columns()}, terms, most);
     if (offsets_.numel() > 0) return State::lists;
@@ -81,7 +79,10 @@ LearnedProduct::State LearnedProduct::prepared(const WalkTable& walks, const Spa
 at::Tensor LearnedProduct::values(const WalkTable& walks, const SparsePattern& product, const at::Tensor& f) {
   {
     const std::lock_guard lock(mutex_);
-    if (state_ == State::waiting) state_ = prepared(walks, product, f.size(-1));
+    if (state_ == State::waiting) {
+      state_ = prepared(walks, product, f.size(-1));
+      loads_.reset();
+    }
     if (state_ == State::refused) return {};
   }
   at::Tensor result;

@@ -19,10 +19,14 @@ namespace TOPOMASK_INTERNAL_API topomask {
 /// to a mask, because models make a mask over the same table in every forward pass.
 class LearnedProduct {
  public:
+  /// `loads`: values that lists are made from; nobody else writes to them.
+  explicit LearnedProduct(at::Tensor loads) : loads_(std::move(loads)) {}
+
   /// Whether masks Φ̂Φ̂ᵀ over `walks` with `terms` coefficients can be served: loads are constant, terms are few.
   static bool supports(const WalkTable& walks, int64_t terms);
 
-  /// That of the table's loads, made at the first call. It is dropped once the loads are gone, by the next call.
+  /// That of the table and the values its loads have (walks/kept_loads.h), made at the first call. It is dropped by the
+  /// next call once the table is gone or its loads have changed.
   static std::shared_ptr<LearnedProduct> of(const WalkTable& walks, int64_t terms);
 
   /// Values at the entries of `product` for f [K] or [H, K], recording a gradient: [entries] or [H, entries]. Undefined
@@ -39,6 +43,7 @@ class LearnedProduct {
 
   std::mutex mutex_;
   std::atomic<State> state_ = State::waiting;
+  at::Tensor loads_;                   // until lists are made or refused
   at::Tensor offsets_, pairs_, sums_;  // lists
   at::Tensor starts_, places_;
 };

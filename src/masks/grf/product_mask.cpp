@@ -10,10 +10,10 @@
 namespace topomask {
 namespace {
 
-constexpr double kDense = 0.1;  // a multiply-add of a dense product beside the planner's, a pass over memory
+constexpr double kDense = 0.1;  // a multiply-add of a dense product, relative to the planner's unit, a pass over memory
 
-/// δ [N] or [H, N] beside x [B, H, N, C].
-at::Tensor beside_nodes(const at::Tensor& diagonal) {
+/// δ [N] or [H, N] in a shape that multiplies x [B, H, N, C].
+at::Tensor over_columns(const at::Tensor& diagonal) {
   return diagonal.unsqueeze(-1);
 }
 
@@ -64,7 +64,7 @@ MaskCounts ProductMask::counts() const {
 
 std::optional<SparseMatrix> ProductMask::sparse() const {
   const PatternPtr pattern = left_->product(right());
-  const auto values = values_.get(parameters_, [&](const std::vector<at::Tensor>& parameters) {
+  const auto values = values_.get(compared(), [&](const std::vector<at::Tensor>& parameters) {
     if (at::GradMode::is_enabled() && parameters[0].requires_grad()) {
       const at::Tensor learned = learned_values(parameters, *pattern);
       if (learned.defined()) return std::vector<at::Tensor>{learned};
@@ -109,7 +109,7 @@ at::Tensor ProductMask::product(const at::Tensor& x, bool transposed) const {
   const SparseMatrix left{left_, p.left}, right{this->right(), right_ ? p.right : p.left};
   const SparseMatrix &outer = transposed ? right : left, &inner = transposed ? left : right;
   at::Tensor y = topomask::matmul(outer, topomask::matmul_transposed(inner, x));
-  if (p.diagonal.defined()) y.addcmul_(x, beside_nodes(p.diagonal));
+  if (p.diagonal.defined()) y.addcmul_(x, over_columns(p.diagonal));
   return y;
 }
 

@@ -40,6 +40,8 @@ class ProductMask : public Mask {
 
   virtual Parts parts(const std::vector<at::Tensor>& parameters) const = 0;
   virtual double parts_work() const = 0;  ///< multiply-adds of parts() per head
+  /// What cached values are compared by: the parameters, and behind them what else may change.
+  virtual std::vector<at::Tensor> compared() const { return parameters_; }
   virtual bool has_diagonal() const { return false; }
   /// The values of M over `product` while a gradient is recorded, where there is a shorter way than parts() and the
   /// product of the two; undefined where not.
@@ -50,7 +52,7 @@ class ProductMask : public Mask {
 
  private:
   Parts current(const std::vector<at::Tensor>& parameters) const;  ///< cached
-  Parts current() const { return current(parameters_); }
+  Parts current() const { return current(compared()); }
   const PatternPtr& right() const { return right_ ? right_ : left_; }
   at::Tensor product(const at::Tensor& x, bool transposed) const;
   const ProductEstimate& estimate() const;

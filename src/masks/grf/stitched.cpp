@@ -104,7 +104,7 @@ class StitchedGrfMask final : public Mask {
       pattern_ = product.pattern;
       return std::vector<at::Tensor>{product.values};
     };
-    const at::Tensor values = values_.get(parameters_, compute)[0];
+    const at::Tensor values = values_.get(compared(), compute)[0];
     const std::lock_guard lock(mutex_);
     return SparseMatrix{pattern_, values};
   }
@@ -155,6 +155,7 @@ class StitchedGrfMask final : public Mask {
 
  private:
   const std::vector<WalkTable>& tables() const { return chain_->tables(); }
+  std::vector<at::Tensor> compared() const { return with_seen_loads(parameters_, tables()); }
 
   std::vector<at::Tensor> features(const std::vector<at::Tensor>& parameters) const {
     std::vector<at::Tensor> values;
@@ -165,7 +166,7 @@ class StitchedGrfMask final : public Mask {
   }
 
   std::vector<at::Tensor> current() const {
-    return features_.get(parameters_, [this](const auto& parameters) { return features(parameters); });
+    return features_.get(compared(), [this](const auto& parameters) { return features(parameters); });
   }
 
   /// Factor k of the product, A_i for k = 2i and B_iᵀ for k = 2i + 1, or its transpose, times x.

@@ -30,6 +30,7 @@ class SymmetricGrfMask final : public ProductMask {
   Parts parts(const std::vector<at::Tensor>& parameters) const override {
     return {feature_values(rule_, tables_of(walks_, parameters, 1)[0], parameters[0], heads())};
   }
+  std::vector<at::Tensor> compared() const override { return with_seen_loads(parameters(), walks_); }
   double parts_work() const override { return feature_work(walks_[0]); }
   at::Tensor learned_values(const std::vector<at::Tensor>& parameters, const SparsePattern& product) const override {
     const at::Tensor& f = parameters[0];

@@ -36,6 +36,7 @@ class TwoSidedGrfMask final : public ProductMask {
     return {feature_values(walk_features, tables[0], parameters[0], heads()),
             feature_values(walk_features, tables[1], parameters[functions_ - 1], heads())};
   }
+  std::vector<at::Tensor> compared() const override { return with_seen_loads(parameters(), tables_); }
   double parts_work() const override { return feature_work(tables_[0]) + feature_work(tables_[1]); }
 
  private:

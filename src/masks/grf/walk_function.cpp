@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "core/tensor_cache.h"
+#include "walks/kept_loads.h"
+
 namespace topomask {
 
 namespace {
@@ -38,6 +41,16 @@ std::vector<WalkTable> tables_of(const std::vector<WalkTable>& tables, const std
     if (table.loads().requires_grad()) table = with_loads(table, parameters[functions++]);
   }
   return result;
+}
+
+std::vector<at::Tensor> with_seen_loads(std::vector<at::Tensor> parameters, const std::vector<WalkTable>& tables) {
+  if (!TensorCache::comparable(parameters)) return parameters;
+  std::vector<int64_t> numbers;
+  for (const WalkTable& table : tables) {
+    if (!table.loads().requires_grad()) numbers.push_back(KeptLoads::of(table)->current(table.loads()).number);
+  }
+  parameters.push_back(at::tensor(numbers, at::kLong));
+  return parameters;
 }
 
 bool share_walkers(const WalkTable& a, const WalkTable& b) {

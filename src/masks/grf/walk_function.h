@@ -28,7 +28,7 @@ inline void check_function(const char* op, const char* name, const at::Tensor& f
   check_function(op, name, f, walks.loads(), "the loads of the walks", walks.max_hops());
 }
 
-/// Refuses a table whose loads require grad where they play no part.
+/// Refuses a table whose loads require grad where they are not used.
 inline void check_constant_loads(const char* op, const WalkTable& walks) {
   TORCH_CHECK(!walks.loads().requires_grad(), op,
               ": walks must have loads that do not require grad, got loads that do: the mask counts visits and has no "
@@ -41,6 +41,10 @@ std::vector<at::Tensor> walk_parameters(std::vector<at::Tensor> functions, const
 /// Tables with their loads taken from such parameters, of which the first `functions` are functions.
 std::vector<WalkTable> tables_of(const std::vector<WalkTable>& tables, const std::vector<at::Tensor>& parameters,
                                  size_t functions);
+
+/// What a TensorCache over masks of these tables compares: the parameters and, where it compares them at all, which
+/// values the constant loads have.
+std::vector<at::Tensor> with_seen_loads(std::vector<at::Tensor> parameters, const std::vector<WalkTable>& tables);
 
 /// Values of Φ̂ from a table: walk_features or adhoc_features.
 using FeatureRule = at::Tensor (*)(const WalkTable&, const at::Tensor&);

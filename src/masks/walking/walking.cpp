@@ -4,7 +4,7 @@
 #include "core/move.h"
 #include "core/simd.h"
 #include "masks/grf/walk_function.h"
-#include "masks/walking/on_device.h"
+#include "masks/walking/cuda_visits.h"
 #include "masks/walking/visit_kernel.h"
 #include "masks/walking/visits.h"
 #include "ops/pattern.h"
@@ -20,15 +20,15 @@ struct Walking {
     if (graph.device().is_cpu()) {
       steps.emplace("walking_mask", graph, options);
     } else {
-      on_device.emplace(graph, options);
+      cuda.emplace(graph, options);
     }
   }
 
   Graph graph;
   WalkOptions options;
   WalkPlan plan;
-  std::optional<WalkSteps> steps;           // on the CPU
-  std::optional<VisitsOnDevice> on_device;  // elsewhere
+  std::optional<WalkSteps> steps;  // on the CPU
+  std::optional<CudaVisits> cuda;  // on a GPU
 };
 
 /// [B, H, N, C] zeros in the kernels' layout.
@@ -142,7 +142,7 @@ class WalkingMask final : public Mask {
   at::Tensor apply_transposed(const at::Tensor& x) const override { return product(x, true); }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
-    if (walking_->on_device) return {per_walker(walking_->on_device->function_gradient(coefficients(), x, grad))};
+    if (walking_->cuda) return {per_walker(walking_->cuda->function_gradient(coefficients(), x, grad))};
     const at::Tensor in = ops::to_kernel_layout(x), out = ops::to_kernel_layout(grad),
                      gradient = at::zeros_like(coefficients());
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "walking_mask", [&] {
@@ -157,7 +157,7 @@ class WalkingMask final : public Mask {
 
   at::Tensor masked_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                             bool transposed) const override {
-    if (walking_->on_device) return walking_->on_device->masked_product(coefficients(), a, b, c, transposed);
+    if (walking_->cuda) return walking_->cuda->masked_product(coefficients(), a, b, c, transposed);
     const at::Tensor left = ops::to_kernel_layout(a), right = ops::to_kernel_layout(b),
                      values = ops::to_kernel_layout(c);
     const at::Tensor out = zeros_for(c, c.size(3));
@@ -180,8 +180,8 @@ class WalkingMask final : public Mask {
   /// and ∂f_t = Σ load/n s p. The walkers go out once for all four.
   MaskedProductGradients masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                                                  const at::Tensor& grad, bool want_parameters) const override {
-    if (walking_->on_device) {
-      auto made = walking_->on_device->masked_product_backward(coefficients(), a, b, c, grad);
+    if (walking_->cuda) {
+      auto made = walking_->cuda->masked_product_backward(coefficients(), a, b, c, grad);
       made.parameters = {per_walker(made.parameters[0])};
       return made;
     }
@@ -232,7 +232,7 @@ class WalkingMask final : public Mask {
   }
 
   at::Tensor product(const at::Tensor& x, bool transposed) const {
-    if (walking_->on_device) return walking_->on_device->product(coefficients(), x, transposed);
+    if (walking_->cuda) return walking_->cuda->product(coefficients(), x, transposed);
     const at::Tensor in = ops::to_kernel_layout(x), out = zeros_for(x, x.size(3));
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "walking_mask", [&] {
       VisitSums<scalar_t> sums(*walking_, coefficients());

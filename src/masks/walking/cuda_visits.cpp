@@ -1,4 +1,4 @@
-#include "masks/walking/on_device.h"
+#include "masks/walking/cuda_visits.h"
 
 #include <ATen/ATen.h>
 
@@ -9,7 +9,7 @@ namespace topomask {
 using at::Tensor;
 
 /// Some rows of M: the visits of their walks.
-struct VisitsOnDevice::Rows {
+struct CudaVisits::Rows {
   int64_t first, count;
   PatternPtr pattern;  // a node that is visited twice is two entries
   Tensor hops, loads;
@@ -28,7 +28,7 @@ struct VisitsOnDevice::Rows {
   }
 };
 
-VisitsOnDevice::VisitsOnDevice(const Graph& graph, const WalkOptions& options)
+CudaVisits::CudaVisits(const Graph& graph, const WalkOptions& options)
     : walks_("walking_mask", graph, options), nodes_(graph.num_nodes()), walkers_(options.walkers) {
   constexpr double kVisitsAtOnce = 1 << 24;
   double per_walker = 1, alive = 1;
@@ -40,19 +40,19 @@ VisitsOnDevice::VisitsOnDevice(const Graph& graph, const WalkOptions& options)
 }
 
 template <class F>
-void VisitsOnDevice::for_rows(const F& f) const {
+void CudaVisits::for_rows(const F& f) const {
   for (int64_t first = 0; first < nodes_; first += rows_at_once_) {
     const int64_t count = std::min(rows_at_once_, nodes_ - first);
     for (int64_t skipped = 0; skipped < walkers_; skipped += walkers_at_once_) {
       const int64_t walkers = std::min(walkers_at_once_, walkers_ - skipped);
-      const DeviceWalks::Visits visits = walks_.visits(first, count, skipped, walkers);
+      const CudaWalks::Visits visits = walks_.visits(first, count, skipped, walkers);
       f(Rows{first, count, std::make_shared<SparsePattern>(count, nodes_, visits.offsets, visits.columns), visits.hops,
              visits.loads});
     }
   }
 }
 
-Tensor VisitsOnDevice::product(const Tensor& f, const Tensor& x, bool transposed) const {
+Tensor CudaVisits::product(const Tensor& f, const Tensor& x, bool transposed) const {
   Tensor y = at::zeros_like(x);
   for_rows([&](const Rows& rows) {
     const SparseMatrix m{rows.pattern, rows.weights(f)};
@@ -65,7 +65,7 @@ Tensor VisitsOnDevice::product(const Tensor& f, const Tensor& x, bool transposed
   return y;
 }
 
-Tensor VisitsOnDevice::function_gradient(const Tensor& f, const Tensor& x, const Tensor& grad) const {
+Tensor CudaVisits::function_gradient(const Tensor& f, const Tensor& x, const Tensor& grad) const {
   Tensor gradient = at::zeros_like(f);
   for_rows(
       [&](const Rows& rows) { rows.add_to_function(sddmm(rows.of(grad), x, *rows.pattern, f.size(0)), gradient); });
@@ -81,8 +81,8 @@ Tensor flat(const Tensor& x) {
 
 }  // namespace
 
-Tensor VisitsOnDevice::masked_product(const Tensor& f, const Tensor& a, const Tensor& b, const Tensor& c,
-                                      bool transposed) const {
+Tensor CudaVisits::masked_product(const Tensor& f, const Tensor& a, const Tensor& b, const Tensor& c,
+                                  bool transposed) const {
   const Tensor left = flat(transposed ? b : a), right = flat(transposed ? a : b), values = flat(c);
   Tensor out = at::zeros_like(values);
   for_rows([&](const Rows& rows) {
@@ -97,8 +97,8 @@ Tensor VisitsOnDevice::masked_product(const Tensor& f, const Tensor& a, const Te
   return out.view(c.sizes());
 }
 
-MaskedProductGradients VisitsOnDevice::masked_product_backward(const Tensor& f, const Tensor& a, const Tensor& b,
-                                                               const Tensor& c, const Tensor& grad) const {
+MaskedProductGradients CudaVisits::masked_product_backward(const Tensor& f, const Tensor& a, const Tensor& b,
+                                                           const Tensor& c, const Tensor& grad) const {
   const Tensor fa = flat(a), fb = flat(b), fc = flat(c), fg = flat(grad);
   Tensor da = at::zeros_like(fa), db = at::zeros_like(fb), dc = at::zeros_like(fc), df = at::zeros_like(f);
   for_rows([&](const Rows& rows) {

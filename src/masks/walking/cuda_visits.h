@@ -1,16 +1,16 @@
 #pragma once
 
 #include "topomask/mask.h"
-#include "walks/device.h"
+#include "walks/cuda_walks.h"
 
 namespace topomask {
 
 /// The sums over visits of a walking mask on a GPU: walkers go out anew for some rows at a time (and, where they are
 /// very many, some of the walkers of a row), whose visits are the entries of a sparse matrix that lives as long as they
 /// take. x [B, H, N, C]; f [H, K], divided by the walkers.
-class VisitsOnDevice {
+class CudaVisits {
  public:
-  VisitsOnDevice(const Graph& graph, const WalkOptions& options);
+  CudaVisits(const Graph& graph, const WalkOptions& options);
 
   at::Tensor product(const at::Tensor& f, const at::Tensor& x, bool transposed) const;
   /// ∂⟨grad, M·x⟩/∂f
@@ -27,7 +27,7 @@ class VisitsOnDevice {
   template <class F>
   void for_rows(const F& f) const;
 
-  DeviceWalks walks_;
+  CudaWalks walks_;
   int64_t nodes_;
   int64_t walkers_;
   int64_t rows_at_once_, walkers_at_once_;

@@ -1,4 +1,4 @@
-#include "walks/device.h"
+#include "walks/cuda_walks.h"
 
 #include <ATen/ATen.h>
 
@@ -20,7 +20,7 @@ Tensor as_tensor(const std::vector<uint32_t>& words) {
 
 }  // namespace
 
-DeviceWalks::DeviceWalks(const char* op, const Graph& graph, const WalkOptions& options)
+CudaWalks::CudaWalks(const char* op, const Graph& graph, const WalkOptions& options)
     : nodes_(graph.num_nodes()), options_(options), plan_(op, options) {
   const WalkSteps steps(op, options.proposal == Proposal::uniform ? graph : graph.to(at::kCPU), options);
   const auto there = [&](const Tensor& tensor) { return tensor.to(graph.device()); };
@@ -35,9 +35,9 @@ DeviceWalks::DeviceWalks(const char* op, const Graph& graph, const WalkOptions& 
   scale_ = there(at::tensor(plan_.survival, at::kDouble).reciprocal().to(factors_.scalar_type()));
 }
 
-WalkTable::Arrays DeviceWalks::table() const {
+WalkTable::Arrays CudaWalks::table() const {
   const std::vector<Tensor> arrays = ops::walk_table::table(
-      offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, options_.walkers, options_.first_walker,
+      {offsets_, columns_}, factors_, threshold_, alias_, halt_below_, scale_, options_.walkers, options_.first_walker,
       static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0);
   TORCH_INTERNAL_ASSERT(arrays.size() == 8);
   WalkTable::Arrays table{.offsets = arrays[0],
@@ -51,7 +51,7 @@ WalkTable::Arrays DeviceWalks::table() const {
   return table;
 }
 
-void DeviceWalks::add_products(WalkTable::Arrays& table) const {
+void CudaWalks::add_products(WalkTable::Arrays& table) const {
   constexpr double kVisitsAtOnce = 1 << 22;
   double alive = static_cast<double>(options_.walkers), expected = alive;
   for (const double survival : plan_.survival) expected += alive *= survival;
@@ -72,9 +72,9 @@ void DeviceWalks::add_products(WalkTable::Arrays& table) const {
   table.product_values = at::cat(values);
 }
 
-DeviceWalks::Visits DeviceWalks::visits(int64_t first, int64_t count, int64_t skipped, int64_t walkers) const {
+CudaWalks::Visits CudaWalks::visits(int64_t first, int64_t count, int64_t skipped, int64_t walkers) const {
   const std::vector<Tensor> arrays = ops::walk_table::visits(
-      offsets_, columns_, factors_, threshold_, alias_, halt_below_, scale_, walkers, options_.first_walker + skipped,
+      {offsets_, columns_}, factors_, threshold_, alias_, halt_below_, scale_, walkers, options_.first_walker + skipped,
       static_cast<int64_t>(options_.seed), plan_.antithetic, plan_.repelling ? plan_.group : 0, first, count);
   TORCH_INTERNAL_ASSERT(arrays.size() == 4);
   return {arrays[0], arrays[1], arrays[2], arrays[3]};

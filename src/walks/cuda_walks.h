@@ -12,10 +12,10 @@
 namespace topomask {
 
 /// Walks on a graph that is on a GPU, through the operators that sample there; the same walks as on the CPU.
-class DeviceWalks {
+class CudaWalks {
  public:
   /// Steps as WalkSteps has them: alias tables are made on the CPU.
-  DeviceWalks(const char* op, const Graph& graph, const WalkOptions& options);
+  CudaWalks(const char* op, const Graph& graph, const WalkOptions& options);
 
   const WalkPlan& plan() const { return plan_; }
   WalkTable::Arrays table() const;
