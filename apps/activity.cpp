@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iostream>
 
 #include "train/progress.h"
 
@@ -47,10 +46,14 @@ void Activity::finish() {
   }
   changed_.notify_one();
   thread_.join();
-  if (drawn_) {
-    std::fputs("\r\033[K", out_);
-    std::fflush(out_);
-  }
+  clear();
+}
+
+void Activity::clear() {
+  if (!drawn_) return;
+  std::fputs("\r\033[K", out_);
+  std::fflush(out_);
+  drawn_ = false;
 }
 
 void Activity::stage(std::string what) {
@@ -58,7 +61,26 @@ void Activity::stage(std::string what) {
   stage_ = std::move(what);
   share_ = -1;
   start_ = Clock::now();
-  said_ = false;
+  quiet_ = said_ = false;
+}
+
+void Activity::quietly(std::string what) {
+  const std::lock_guard lock(mutex_);
+  clear();
+  stage_ = std::move(what);
+  quiet_ = true;
+}
+
+std::string Activity::doing() const {
+  const std::lock_guard lock(mutex_);
+  return stage_;
+}
+
+void Activity::announce(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  clear();
+  std::fprintf(out_, "%s: %s\n", command_.c_str(), text.c_str());
+  std::fflush(out_);
 }
 
 void Activity::at(double share) {
@@ -70,7 +92,7 @@ void Activity::watch() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kRedraw, [this] { return ended_; })) {
     const auto passed = Clock::now() - start_;
-    if (stage_.empty() || (passed < kPatience && !drawn_)) continue;
+    if (stage_.empty() || quiet_ || (passed < kPatience && !drawn_)) continue;
     draw(std::chrono::duration<double>(passed).count());
   }
 }
@@ -95,10 +117,6 @@ std::string Activity::line(double seconds, size_t width) const {
   text += "  " + format_duration(seconds);
   if (share_ > 0.01) text += ", about " + format_duration(seconds * (1 - share_) / share_) + " left";
   return text.substr(0, width);
-}
-
-void announce(const std::string& command, const std::string& text) {
-  std::cerr << command << ": " << text << std::endl;
 }
 
 std::string as_bytes(double bytes) {

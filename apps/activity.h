@@ -11,8 +11,8 @@
 
 namespace topomask::apps {
 
-/// Says on stderr what a command is doing once that takes longer than two seconds: on a terminal a line with a bar that
-/// is written over, elsewhere one plain line for each stage that takes so long. A quick command says nothing.
+/// Reports on stderr what a command is doing once that takes longer than two seconds: on a terminal a line with a bar
+/// that is written over, elsewhere one plain line for each stage that takes so long. A quick command prints nothing.
 ///
 /// While it lives it listens to the library's own reports of progress on this thread.
 class Activity {
@@ -24,30 +24,35 @@ class Activity {
 
   void stage(std::string what);  ///< what begins now: "sampling walks"
   void at(double share);         ///< how much of it is done, 0 … 1
-  void finish();                 ///< says no more, and removes the line
+  void finish();                 ///< ends the report, and removes the line
+
+  /// What begins now and shows its own progress: it is named in errors only.
+  void quietly(std::string what);
+  std::string doing() const;  ///< what began last
+
+  /// Prints a line on stderr before a command starts on something large: "walks: about 3.2e+09 steps, …".
+  void announce(const std::string& text);
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void watch();  ///< the thread that writes
   void draw(double seconds);
+  void clear();  ///< removes the line, where there is one
   std::string line(double seconds, size_t width) const;
 
   const std::string command_;
   std::FILE* const out_;
   const bool terminal_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string stage_;
   double share_ = -1;  // unknown
   Clock::time_point start_ = Clock::now();
-  bool said_ = false, drawn_ = false, ended_ = false;
+  bool quiet_ = false, said_ = false, drawn_ = false, ended_ = false;
   ProgressListener listener_;
   std::thread thread_;
 };
-
-/// A line on stderr before a command starts on something large: "walks: about 3.2e+09 steps, …".
-void announce(const std::string& command, const std::string& text);
 
 /// "3.2 GiB"
 std::string as_bytes(double bytes);

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -15,7 +16,7 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
     int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc{} && end == text.data() + text.size() && number >= low && number <= high) return "";
-    const bool bounded = high < std::numeric_limits<int64_t>::max();
+    const bool bounded = high < std::numeric_limits<int64_t>::max() || error == std::errc::result_out_of_range;
     return "must be a whole number " +
            (bounded ? "from " + std::to_string(low) + " to " + std::to_string(high) : ">= " + std::to_string(low)) +
            ", got '" + text + "'";
@@ -43,6 +44,18 @@ CLI::Validator between_zero_and_one() {
 
 CLI::Validator positive_number() {
   return finite_number("> 0", [](double number) { return number > 0; });
+}
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const auto check = [names](const std::string& text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return "";
+    std::string all;
+    for (size_t i = 0; i < names.size(); ++i) {
+      all += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+    }
+    return "must be " + all + ", got '" + text + "'" + hint(text, names);
+  };
+  return CLI::Validator(check, "", "");
 }
 
 std::string hint(const std::string& name, const std::vector<std::string>& known) {

@@ -14,10 +14,13 @@ namespace topomask::apps {
 /// A whole number from `low` to `high`.
 CLI::Validator whole_number(int64_t low, int64_t high = std::numeric_limits<int64_t>::max());
 
-/// A finite number; `inside` says more of it in words ("in (0, 1)") and `fits` tells.
+/// A finite number for which `fits` is true; `inside` describes that condition in words ("in (0, 1)").
 CLI::Validator finite_number(const std::string& inside = "", bool (*fits)(double) = nullptr);
 CLI::Validator between_zero_and_one();  ///< both excluded
 CLI::Validator positive_number();
+
+/// One of these names.
+CLI::Validator one_of(const std::vector<std::string>& names);
 
 /// A finite double from all of `text`.
 bool parse_number(const std::string& text, double& number);
@@ -25,8 +28,8 @@ bool parse_number(const std::string& text, double& number);
 /// "; did you mean grf?", or nothing.
 std::string hint(const std::string& name, const std::vector<std::string>& known);
 
-/// An error (status 1) where the folder that `path` is to be written into does not exist: said before long work, not
-/// after it.
+/// An error (status 1) where the folder that `path` is to be written into does not exist: it is reported before long
+/// work, not after it.
 void check_folder_of(const std::string& command, const std::string& option, const std::string& path);
 
 }  // namespace topomask::apps

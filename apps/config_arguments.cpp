@@ -31,7 +31,7 @@ void ConfigArguments::apply_to(RunConfig& config) const {
   std::vector<std::pair<std::string, std::string>> changes;
   for (const std::string& setting : settings_) {
     const size_t equals = setting.find('=');
-    if (equals == std::string::npos) throw UsageError("--set wants KEY=VALUE, got '" + setting + "'");
+    if (equals == std::string::npos) throw UsageError("--set takes KEY=VALUE, got '" + setting + "'");
     changes.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
   }
   try {

@@ -1,7 +1,10 @@
 #include <ATen/ATen.h>
 
+#include "activity.h"
+#include "argument_checks.h"
 #include "command.h"
 #include "config_arguments.h"
+#include "data/names.h"
 #include "output.h"
 #include "run_folder.h"
 #include "topomask/train/train.h"
@@ -29,7 +32,8 @@ Json class_table(const std::vector<std::string>& classes, const char* items, con
   return rows;
 }
 
-int run(const EvalCommand& arguments, bool json) {
+int run(const EvalCommand& arguments, bool json, Activity& activity) {
+  activity.stage("opening " + arguments.run);
   const LoadedTask loaded = open_task(arguments.run, arguments.device, [&](RunConfig& config) {
     arguments.changes.apply_to(config);
     if (arguments.batch_size) config.train.evaluation_batch = *arguments.batch_size;
@@ -37,6 +41,7 @@ int run(const EvalCommand& arguments, bool json) {
   Task& task = *loaded.task;
   const int64_t size = task.size(arguments.split);
   TORCH_CHECK(size > 0, "eval: the split ", arguments.split, " has no ", task.items());
+  activity.stage("evaluating the split " + arguments.split);
   const Evaluation evaluation = task.evaluate(arguments.split);  // as in training, so that the numbers are the same
   const std::string score = (evaluation.curves.empty() ? "" : "mean_") + std::string(task.score());
   Json result{{"run", arguments.run},    {"variant", task.config().variant()},
@@ -45,6 +50,7 @@ int run(const EvalCommand& arguments, bool json) {
               {"loss", evaluation.loss}, {"device", task.device().str()}};
   for (const ScoreCurve& curve : evaluation.curves) result[curve.name] = curve.values;
   if (arguments.per_class) result["classes"] = class_table(task.classes(), task.items(), evaluation);
+  activity.finish();
   print(result, json);
   return 0;
 }
@@ -53,22 +59,23 @@ int run(const EvalCommand& arguments, bool json) {
 
 void add_eval(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<EvalCommand>();
-  CLI::App* command = add_command(app, context, "eval", "Accuracy and loss of a trained model on a split of its data",
-                                  "  topomask eval runs/grf\n"
-                                  "  topomask eval runs/grf --split validation --per-class --json\n"
-                                  "  topomask eval runs/grf --data.path /elsewhere/fashion-mnist",
-                                  [arguments, &context] { return run(*arguments, context.json); });
+  CLI::App* command =
+      add_command(app, context, "eval", "Accuracy and loss of a trained model on a split of its data",
+                  "  topomask eval runs/grf\n"
+                  "  topomask eval runs/grf --split validation --per-class --json\n"
+                  "  topomask eval runs/grf --data.path /elsewhere/fashion-mnist",
+                  [arguments, &context](Activity& activity) { return run(*arguments, context.json, activity); });
   command->add_option("run", arguments->run, "folder of a run, or a checkpoint file")->required();
   command->add_option("--split", arguments->split, "train, validation or test")
       ->capture_default_str()
-      ->check(CLI::IsMember({"train", "validation", "test"}));
+      ->check(one_of(kSplitNames.all()));
   command->add_option(
       "--device", arguments->device,
       "cpu, cuda or cuda:N; otherwise where the run was trained, or the CPU where there is no such GPU");
   command
       ->add_option("--batch-size", arguments->batch_size,
                    "images or graphs at once; as in training where it is not given")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, std::numeric_limits<int32_t>::max()));
   command->add_flag("--per-class", arguments->per_class, "accuracy of each class too");
   arguments->changes.add_to(*command);
 }

@@ -56,10 +56,11 @@ std::string FunctionArguments::description() const {
 
 at::Tensor FunctionArguments::make() const {
   const at::Tensor f = coefficients();
-  // Masks are made in float32.
-  if (!f.to(at::kFloat).isfinite().all().item<bool>()) {
+  // Masks are made in float32, some of them of sums of products of coefficients.
+  const at::Tensor most = f.abs().amax().square() * static_cast<double>(f.size(0));
+  if (!most.to(at::kFloat).isfinite().item<bool>()) {
     throw UsageError("--f: '" + function_ + "' with --terms " + std::to_string(terms_) +
-                     " has coefficients beyond the range of float32");
+                     " has coefficients whose products are beyond the range of float32");
   }
   return f;
 }
@@ -74,7 +75,7 @@ at::Tensor FunctionArguments::coefficients() const {
                      " (there are geometric, diffusion and regularised)");
   }
   if (colon == std::string::npos || colon + 1 == function_.size()) {
-    throw UsageError("--f: " + name + " wants a number, as in --f " + name + ":" + series->second.argument + ", got '" +
+    throw UsageError("--f: " + name + " takes a number, as in --f " + name + ":" + series->second.argument + ", got '" +
                      function_ + "'");
   }
   try {

@@ -4,11 +4,13 @@
 
 #include <charconv>
 #include <cmath>
+#include <iostream>
 #include <map>
 
+#include "activity.h"
 #include "argument_checks.h"
 #include "command.h"
-#include "topomask/graph_io.h"
+#include "core/out_of_memory.h"
 
 namespace topomask::apps {
 namespace {
@@ -157,16 +159,28 @@ NamedGraph build_graph(const Parts& parts, const std::string& source, const Grap
   try {
     return builder.make({parts, source, limits});
   } catch (const c10::Error& error) {  // a size that the builder itself refuses
+    if (is_out_of_memory(error)) throw;
     refuse_graph(source, error.what_without_backtrace());
   }
 }
 
+bool is_builder(const std::string& source) {
+  const bool parts = source.find(':') != std::string::npos && source.find('/') == std::string::npos;
+  return parts || builders().contains(source);
+}
+
+/// A reader's notice with the names of the command line in place of the library's.
+std::string with_option_names(std::string notice) {
+  constexpr std::string_view kOption = "the option one_based";
+  const size_t at = notice.rfind(kOption);
+  return at == std::string::npos ? notice : notice.replace(at, kOption.size(), "--one-based");
+}
+
 }  // namespace
 
-NamedGraph named_graph(const std::string& source, bool directed, const GraphLimits& limits) {
-  const bool builder = source.find(':') != std::string::npos && source.find('/') == std::string::npos;
-  if (builder || builders().contains(source)) return build_graph(split_at(source, ':'), source, limits);
-  return {read_graph(source, {.directed = directed}), {}};
+NamedGraph named_graph(const std::string& source, const ReadOptions& options, const GraphLimits& limits) {
+  if (is_builder(source)) return build_graph(split_at(source, ':'), source, limits);
+  return {read_graph(source, options), {}};
 }
 
 void GraphArguments::add_to(CLI::App& command) {
@@ -181,12 +195,24 @@ void GraphArguments::add_to(CLI::App& command) {
                             [](double scale) { return std::isfinite(static_cast<float>(scale)); }));
   command.add_flag("--weights", own_weights_, "keep the weights of the file");
   command.add_flag("--directed", directed_, "the file's edges have a direction (SNAP, npz)");
+  command.add_flag("--one-based", one_based_, "the file's node ids count from 1 (SNAP, npz)");
+}
+
+NamedGraph GraphArguments::make(const GraphLimits& limits,
+                                const std::function<void(const std::string&)>& notice) const {
+  const auto warn = [&](const std::string& text) { notice(with_option_names(text)); };
+  NamedGraph named = named_graph(source_, {.directed = directed_, .one_based = one_based_, .warn = warn}, limits);
+  if (!own_weights_) named.graph = named.graph.normalised(scale_);
+  return named;
 }
 
 NamedGraph GraphArguments::make(const GraphLimits& limits) const {
-  NamedGraph named = named_graph(source_, directed_, limits);
-  if (!own_weights_) named.graph = named.graph.normalised(scale_);
-  return named;
+  return make(limits, [](const std::string& notice) { std::cerr << notice << '\n'; });
+}
+
+NamedGraph GraphArguments::make(Activity& activity) const {
+  activity.stage((is_builder(source_) ? "building the graph " : "reading ") + source_);
+  return make({}, [&](const std::string& notice) { activity.announce(notice); });
 }
 
 }  // namespace topomask::apps

@@ -2,13 +2,17 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "topomask/graph.h"
+#include "topomask/graph_io.h"
 
 namespace topomask::apps {
+
+class Activity;
 
 /// A graph as the command line names it, and the sizes of its axes where it is a grid.
 struct NamedGraph {
@@ -16,8 +20,8 @@ struct NamedGraph {
   std::vector<int64_t> dims;
 };
 
-/// The largest graphs that a builder's text may ask for: a dozen characters should not take all memory. A hypercube of
-/// 26 dimensions has 1.7·10⁹ entries, which take some 14 GB; the others are about as large.
+/// The largest graphs that the string of a builder may ask for: a dozen characters should not take all memory. A
+/// hypercube of 26 dimensions has 1.7·10⁹ entries, which take some 14 GB; the others are about as large.
 struct GraphLimits {
   int64_t nodes = std::numeric_limits<int32_t>::max();
   int64_t complete_nodes = 40000;
@@ -33,14 +37,18 @@ class GraphArguments {
   const std::string& source() const { return source_; }
   /// Weights s/√(d_i d_j), unless --weights keeps those of the file.
   NamedGraph make(const GraphLimits& limits = {}) const;
+  /// The same, with its stage in what the command reports: a large graph takes its time.
+  NamedGraph make(Activity& activity) const;
 
  private:
+  NamedGraph make(const GraphLimits& limits, const std::function<void(const std::string&)>& notice) const;
+
   std::string source_;
   double scale_ = 1;
-  bool own_weights_ = false, directed_ = false;
+  bool own_weights_ = false, directed_ = false, one_based_ = false;
 };
 
-/// A builder's text, or a file read by its extension. A builder that is not known is a UsageError.
-NamedGraph named_graph(const std::string& source, bool directed = false, const GraphLimits& limits = {});
+/// The string of a builder, or a file read by its extension. A builder that is not known is a UsageError.
+NamedGraph named_graph(const std::string& source, const ReadOptions& options = {}, const GraphLimits& limits = {});
 
 }  // namespace topomask::apps

@@ -15,7 +15,7 @@ namespace topomask::apps {
 at::Tensor spring_layout(const Graph& graph, uint64_t seed = 0, int rounds = 200);
 
 struct GraphPictureOptions {
-  std::string title;       ///< said to those who do not see it
+  std::string title;       ///< read out by screen readers
   int size = 260;          ///< pixels along a side
   int64_t marked = -1;     ///< a node with a ring
   double node_radius = 0;  ///< pixels; 0: by the number of nodes

@@ -2,6 +2,7 @@
 #include <ATen/Version.h>
 #include <torch/version.h>
 
+#include "activity.h"
 #include "command.h"
 #include "output.h"
 #include "topomask/nn/variants.h"
@@ -26,7 +27,7 @@ const char* simd_level() {
 
 void add_info(CLI::App& app, Context& context) {
   add_command(app, context, "info", "Version, torch, threads, processor level and GPU",
-              "  topomask info\n  topomask info --json", [&context] {
+              "  topomask info\n  topomask info --json", [&context](Activity&) {
                 const bool cuda = at::hasCUDA();
                 Json result{{"version", TOPOMASK_VERSION},
                             {"torch", TORCH_VERSION},

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "config_arguments.h"
 #include "provenance.h"
+#include "threads.h"
 #include "topomask/version.h"
 
 namespace topomask::apps {
@@ -24,13 +25,15 @@ int64_t most_threads() {
 }  // namespace
 
 CLI::App* add_command(CLI::App& app, Context& context, const std::string& name, const std::string& description,
-                      const std::string& examples, std::function<int()> run) {
+                      const std::string& examples, CommandFunction run) {
   CLI::App* command = app.add_subcommand(name, description);
   command->add_flag("--json", context.json, "print JSON");
-  command->add_option("--threads", context.threads, "threads to compute with; 0: as many as cores")
+  command
+      ->add_option("--threads", context.threads, "threads to compute with; 0: one for each CPU, see docs/training.md")
       ->check(whole_number(0, most_threads()));
   command->footer("Examples:\n" + examples);
-  command->callback([&context, run = std::move(run)] { context.run = run; });
+  command->callback(
+      [&context, name, run = std::move(run)] { context.run = [name, run] { return run_command(name, run); }; });
   return command;
 }
 
@@ -105,6 +108,7 @@ int run(int argc, char** argv) {
     add(app, context);
   }
   check_command(app, argc, argv);
+  if (argc > 1 && std::string(argv[1]) == "train") restart_with_sleeping_threads(argv);
   set_command_line({argv, argv + argc});
   try {
     std::vector<std::string> arguments = with_settings({argv + 1, argv + argc});
@@ -113,7 +117,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error);
   }
-  if (context.threads > 0) at::set_num_threads(context.threads);
+  const int64_t threads =
+      context.threads > 0 ? context.threads : default_threads(app.get_subcommands().front()->get_name());
+  if (threads != at::get_num_threads()) at::set_num_threads(static_cast<int>(threads));
   return context.run();
 }
 

@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 
@@ -152,7 +153,7 @@ void draw(const NamedGraph& graph, const NamedMask& named, const MaskCommand& ar
                                        &scale));
 }
 
-/// What cannot be written is said before the work, not after it.
+/// Output that cannot be written is reported before the work, not after it.
 void check_outputs(const MaskCommand& arguments) {
   if (!arguments.save.empty() && !arguments.save.ends_with(".npz") && !arguments.save.ends_with(".mtx")) {
     throw UsageError("--save must end in .npz or .mtx, got '" + arguments.save + "'");
@@ -162,7 +163,7 @@ void check_outputs(const MaskCommand& arguments) {
 }
 
 /// What inspecting the mask will cost, where it is much.
-void announce_work(const NamedMask& named) {
+void announce_work(const NamedMask& named, Activity& activity) {
   constexpr double kMuch = 1e10;
   const double columns = named.exact ? 1 + 2 * kRowsCompared : 1;
   const double work =
@@ -170,16 +171,15 @@ void announce_work(const NamedMask& named) {
   if (work < kMuch) return;
   char text[64];
   std::snprintf(text, sizeof(text), "about %.2g multiply-adds to inspect the mask", work);
-  announce("mask", text);
+  activity.announce(text);
 }
 
-int run(const MaskCommand& arguments, bool json) {
+int run(const MaskCommand& arguments, bool json, Activity& activity) {
   check_outputs(arguments);
-  const NamedGraph graph = arguments.graph.make();
+  const NamedGraph graph = arguments.graph.make(activity);
   if (arguments.mask.makes_walks()) {
-    announce_walks("mask", graph.graph.num_nodes(), arguments.mask.walks().make());
+    announce_walks(activity, graph.graph.num_nodes(), arguments.mask.walks().make());
   }
-  Activity activity("mask");
   activity.stage("making the mask");
   const NamedMask named = arguments.mask.make(graph);
   for (const int64_t node : arguments.nodes) {
@@ -188,7 +188,7 @@ int run(const MaskCommand& arguments, bool json) {
                        std::to_string(node));
     }
   }
-  announce_work(named);
+  announce_work(named, activity);
   Json result = inspect(graph, named, !arguments.save.empty(), activity);
   if (!arguments.save.empty()) {
     activity.stage("writing " + arguments.save);
@@ -215,7 +215,7 @@ void add_mask(CLI::App& app, Context& context) {
                   "  topomask mask roads.txt.gz --kind series --f 1,0.5,0.25 --save mask.npz\n"
                   "  topomask mask tree:255 --kind forest --f geometric:0.7 --terms 14 --png matrix.png --json\n"
                   "'error' is the relative Frobenius error against the exact mask, over a sample of rows.",
-                  [arguments, &context] { return run(*arguments, context.json); });
+                  [arguments, &context](Activity& activity) { return run(*arguments, context.json, activity); });
   arguments->graph.add_to(*command);
   arguments->mask.walks().set_defaults(200, 0.1);  // few walkers make a mask of blotches
   arguments->mask.add_to(*command, "grf");

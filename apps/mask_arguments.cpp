@@ -1,6 +1,7 @@
 #include "mask_arguments.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 #include "output.h"
 #include "topomask/topomask.h"
 #include "walks/names.h"
+#include "walks/plan.h"
 
 namespace topomask::apps {
 namespace {
@@ -43,7 +45,7 @@ NamedMask grf(const Ingredients& from) {
 }
 
 NamedMask toeplitz(const Ingredients& from) {
-  if (from.graph.dims.empty()) throw UsageError("--kind toeplitz wants a grid, such as grid:28x28 or path:100");
+  if (from.graph.dims.empty()) throw UsageError("--kind toeplitz needs a grid, such as grid:28x28 or path:100");
   int64_t longest = 1;
   for (const int64_t size : from.graph.dims) longest += size - 1;
   at::Tensor f = at::zeros({longest});
@@ -142,7 +144,10 @@ void WalkArguments::add_to(CLI::App& command) {
       ->check(whole_number(0, kMostHops));
   command.add_option("--coupling", coupling_, kCouplingNames.listed())
       ->capture_default_str()
-      ->check(CLI::IsMember(kCouplingNames.all()));
+      ->check(one_of(kCouplingNames.all()));
+  command.add_option("--ensemble", ensemble_, "repelling walkers that repel each other; divides --walkers; 0: all")
+      ->capture_default_str()
+      ->check(whole_number(0, std::numeric_limits<int32_t>::max()));
   command.add_option("--seed", seed_, "of the walks")->capture_default_str()->check(whole_number(0));
 }
 
@@ -151,8 +156,14 @@ WalkOptions WalkArguments::make() const {
                       .halting_probability = halting_probability_,
                       .max_hops = max_hops_,
                       .coupling = *kCouplingNames.find(coupling_),
+                      .ensemble = ensemble_,
                       .seed = seed_};
   if (fixed_hops_ >= 0) options.fixed_hops = fixed_hops_;
+  try {
+    const WalkPlan checked("--walkers", options);
+  } catch (const c10::Error& error) {
+    throw UsageError(error.what_without_backtrace());
+  }
   return options;
 }
 
@@ -168,20 +179,20 @@ std::string WalkArguments::description() const {
   return text + (coupling_ == "independent" ? "" : ", " + coupling_) + ", seed " + std::to_string(seed_);
 }
 
-void announce_walks(const std::string& command, int64_t nodes, const WalkOptions& walks) {
+void announce_walks(Activity& activity, int64_t nodes, const WalkOptions& walks) {
   constexpr double kMuch = 2e8, kMuchMemory = 1 << 30, kBytes = 26;  // of a triple and its entry
-  double visits = 1, alive = 1;
-  for (int64_t hop = 0; hop < longest_walk(walks); ++hop) {
-    visits += alive *= walks.fixed_hops ? 1 : 1 - walks.halting_probability;
-  }
+  const WalkPlan plan("walks", walks);
   const auto n = static_cast<double>(nodes);
-  visits *= n * static_cast<double>(walks.walkers);
+  const double visits = plan.visits_per_walker() * n * static_cast<double>(walks.walkers);
   const double bytes = kBytes * std::min(visits, n * n * static_cast<double>(longest_walk(walks) + 1));
-  if (visits < kMuch && bytes < kMuchMemory) return;
+  const auto at_once = static_cast<double>(plan.repelling ? std::min<int64_t>(nodes, at::get_num_threads()) : 0);
+  const double sampled = kEnsembleVisitBytes * at_once * plan.visits_per_walker() * static_cast<double>(plan.group);
+  if (visits < kMuch && bytes + sampled < kMuchMemory) return;
   char steps[32];
   std::snprintf(steps, sizeof(steps), "%.2g", visits);
-  announce(command, std::string("about ") + steps + " steps of walks, and up to " + as_bytes(bytes) +
-                        " for their table (" + as_bytes(free_memory()) + " are free)");
+  const std::string sampling = sampled > 0 ? " and " + as_bytes(sampled) + " while walkers repel each other" : "";
+  activity.announce(std::string("about ") + steps + " steps of walks, and up to " + as_bytes(bytes) +
+                    " for their table" + sampling + " (" + as_bytes(free_memory()) + " are free)");
 }
 
 void MaskArguments::add_to(CLI::App& command, const std::string& default_kind) {
@@ -191,10 +202,10 @@ void MaskArguments::add_to(CLI::App& command, const std::string& default_kind) {
   command.add_option("--kind", kind_, "kind of mask: " + names)->capture_default_str();
   command.add_option("--diagonal", diagonal_, "of grf: " + kDiagonalNames.listed())
       ->capture_default_str()
-      ->check(CLI::IsMember(kDiagonalNames.all()));
-  command.add_option("--time", time_, "of diffusion")->capture_default_str()->check(finite_number(">= 0", [](double t) {
-    return t >= 0;
-  }));
+      ->check(one_of(kDiagonalNames.all()));
+  command.add_option("--time", time_, "of diffusion")
+      ->capture_default_str()
+      ->check(finite_number("from 0 to 1e6", [](double t) { return t >= 0 && t <= 1e6; }));
   function_.add_to(command);
   walks_.add_to(command);
 }

@@ -15,19 +15,20 @@ namespace topomask::apps {
 class WalkArguments {
  public:
   void add_to(CLI::App& command);
-  WalkOptions make() const;
+  WalkOptions make() const;  ///< options that contradict each other are a UsageError
   void set_defaults(int64_t walkers, double halting_probability);  ///< before add_to
   std::string description() const;                                 ///< "4 walkers, p_halt 0.5, seed 0"
 
  private:
-  int64_t walkers_ = 4, max_hops_ = 100, fixed_hops_ = -1;
+  int64_t walkers_ = 4, max_hops_ = 100, fixed_hops_ = -1, ensemble_ = 0;
   double halting_probability_ = 0.5;
   std::string coupling_ = "independent";
   uint64_t seed_ = 0;
 };
 
-/// Says on stderr what walks will cost, where it is much: steps, and the memory of their table at most.
-void announce_walks(const std::string& command, int64_t nodes, const WalkOptions& walks);
+/// Reports on stderr what walks will cost, where it is much: steps, and the memory of their table at most
+/// and of the walkers that are sampled together.
+void announce_walks(Activity& activity, int64_t nodes, const WalkOptions& walks);
 
 /// `--f`: 1,0.5,0.25, or geometric:RATIO, diffusion:TIME, regularised, each with `--terms`.
 class FunctionArguments {

@@ -9,7 +9,7 @@ namespace topomask::apps {
 using Json = nlohmann::ordered_json;
 
 /// Prints a result on stdout: as JSON where asked, otherwise for people. An object becomes a line for each key, an
-/// array of objects a table, a text itself.
+/// array of objects a table; a string is printed as it is.
 void print(const Json& result, bool json);
 
 /// The second of those, as text.

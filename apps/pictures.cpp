@@ -1,6 +1,7 @@
 #include "pictures.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <set>
 

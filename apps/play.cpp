@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "activity.h"
 #include "argument_checks.h"
 #include "command.h"
 #include "output.h"
@@ -60,11 +61,13 @@ std::vector<at::Tensor> moving_picture(const Episode& episode, int64_t scale) {
   return pictures;
 }
 
-int run(const PlayCommand& arguments, bool json) {
+int run(const PlayCommand& arguments, bool json, Activity& activity) {
+  activity.stage("reading " + arguments.path);
   const EpisodeSet set(arguments.path);
   TORCH_CHECK(arguments.episode < set.size(), "play: --episode must be below ", set.size(), ", got ",
               arguments.episode);
   const Episode episode = set.load(arguments.episode);
+  activity.stage("drawing episode " + std::to_string(arguments.episode));
   const int64_t scale = arguments.scale > 0 ? arguments.scale : std::max<int64_t>(1, kWidthShown / episode.width());
   const int64_t across = std::min(arguments.across, episode.frames());
   std::filesystem::create_directories(arguments.out);
@@ -93,6 +96,7 @@ int run(const PlayCommand& arguments, bool json) {
               {"object pixels", (episode.ids >= kFirstObject).to(at::kDouble).mean().item<double>()},
               {"sheet", sheet},
               {"animation", animation}};
+  activity.finish();
   print(result, json);
   return 0;
 }
@@ -105,7 +109,7 @@ void add_play(CLI::App& app, Context& context) {
       add_command(app, context, "play", "Draw an episode of robot data: a contact sheet and an animation",
                   "  topomask play build/robot --episode 3 --out pictures\n"
                   "  topomask play build/robot/robot-00000.episodes --json",
-                  [arguments, &context] { return run(*arguments, context.json); });
+                  [arguments, &context](Activity& activity) { return run(*arguments, context.json, activity); });
   command->add_option("episodes", arguments->path, "a shard (*.episodes), or a folder of shards")->required();
   command->add_option("--episode", arguments->episode, "which of them, from 0")
       ->capture_default_str()

@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <filesystem>
-#include <iostream>
 
+#include "activity.h"
 #include "argument_checks.h"
 #include "attention_picture.h"
 #include "command.h"
 #include "config_arguments.h"
+#include "core/out_of_memory.h"
+#include "data/names.h"
 #include "figure.h"
 #include "film_strip.h"
 #include "graph_picture.h"
@@ -42,12 +44,13 @@ at::Tensor read_for(const ViTOptions& model, const std::string& path, bool inver
 }
 
 /// Names of the classes, from the data set the model was trained on; numbers if it is not available.
-std::vector<std::string> class_names(const RunConfig& config) {
+std::vector<std::string> class_names(const RunConfig& config, Activity& activity) {
   try {
     return open_dataset(config.data, Split::test)->classes();
-  } catch (const c10::Error&) {
-    std::cerr << "predict: the data set of the run was not found (" << config.data.kind << " in '" << config.data.path
-              << "'), so classes have numbers; --data.path says where it is\n";
+  } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) throw;
+    activity.announce("the data set of the run was not found (" + config.data.kind + " in '" + config.data.path +
+                      "'), so classes have numbers; --data.path says where it is");
     std::vector<std::string> names;
     for (int64_t c = 0; c < config.model.classes; ++c) names.push_back(std::to_string(c));
     return names;
@@ -72,12 +75,12 @@ void draw(ViT& model, const std::string& variant, const std::vector<at::Tensor>&
                                       .zoom = std::max<int64_t>(1, 160 / images[0].size(1))}));
 }
 
-int predict_images(const PredictCommand& arguments, bool json) {
+Json predict_images(const PredictCommand& arguments, Activity& activity) {
   const at::NoGradGuard no_grad;
   LoadedModel loaded = open_run(arguments.run, arguments.device);
   arguments.changes.apply_to(loaded.config);
   const ViTOptions& model = loaded.config.model;
-  const std::vector<std::string> names = class_names(loaded.config);
+  const std::vector<std::string> names = class_names(loaded.config, activity);
   std::vector<at::Tensor> images;
   for (const std::string& path : arguments.items) images.push_back(read_for(model, path, arguments.invert));
   const ImageBatch batch{at::stack(images), at::zeros({std::ssize(images)}, at::kLong)};
@@ -100,10 +103,9 @@ int predict_images(const PredictCommand& arguments, bool json) {
       guesses.push_back(names.at(static_cast<size_t>(places[i][0].item<int64_t>())));
     }
     draw(*loaded.model, model.variant, images, prepared, guesses, arguments.picture);
-    std::cerr << "where each layer looked: " << arguments.picture << "\n";
+    activity.announce("where each layer looked: " + arguments.picture);
   }
-  print(result, json);
-  return 0;
+  return result;
 }
 
 /// Places in a split: whole numbers.
@@ -138,7 +140,7 @@ void add_classes(Json& rows, int64_t top, const std::vector<std::string>& names,
   }
 }
 
-int predict_graphs(const PredictCommand& arguments, bool json) {
+Json predict_graphs(const PredictCommand& arguments, Activity& activity) {
   const std::vector<int64_t> places = places_of(arguments);
   const LoadedTask loaded = opened(arguments);
   const std::vector<std::string> names = loaded.task->classes();
@@ -159,15 +161,14 @@ int predict_graphs(const PredictCommand& arguments, bool json) {
     io::OutputFile file({"predict", arguments.picture});
     file.put(side_by_side(drawings, std::ssize(drawings) / std::ssize(places)));
     file.commit();
-    std::cerr << "each graph by the influence of its nodes, and by what the ringed one attends to: "
-              << arguments.picture << "\n";
+    activity.announce("each graph by the influence of its nodes, and by what the ringed one attends to: " +
+                      arguments.picture);
   }
-  print(result, json);
-  return 0;
+  return result;
 }
 
 /// The SSIM of each step, and film strips, the episodes below each other.
-int predict_points(const PredictCommand& arguments, bool json) {
+Json predict_points(const PredictCommand& arguments, Activity& activity) {
   const std::vector<int64_t> places = places_of(arguments);
   const LoadedTask loaded = opened(arguments);
   Json result = Json::array();
@@ -184,15 +185,14 @@ int predict_points(const PredictCommand& arguments, bool json) {
   }
   if (!arguments.picture.empty()) {
     write_png(arguments.picture, below_each_other(strips));
-    std::cerr << "truth, prediction and difference of each step, for each episode and camera: " << arguments.picture
-              << "\n";
+    activity.announce("truth, prediction and difference of each step, for each episode and camera: " +
+                      arguments.picture);
   }
-  print(result, json);
-  return 0;
+  return result;
 }
 
 /// Classes of clips, and their frames side by side, the clips below each other.
-int predict_clips(const PredictCommand& arguments, bool json) {
+Json predict_clips(const PredictCommand& arguments, Activity& activity) {
   const std::vector<int64_t> places = places_of(arguments);
   const LoadedTask loaded = opened(arguments);
   const std::vector<std::string> names = loaded.task->classes();
@@ -211,18 +211,25 @@ int predict_clips(const PredictCommand& arguments, bool json) {
   }
   if (!arguments.picture.empty()) {
     write_png(arguments.picture, at::cat(strips, 1));
-    std::cerr << "the frames of each clip: " << arguments.picture << "\n";
+    activity.announce("the frames of each clip: " + arguments.picture);
   }
-  print(result, json);
-  return 0;
+  return result;
 }
 
-int run(const PredictCommand& arguments, bool json) {
-  check_device_name(arguments.device);
+Json predict(const PredictCommand& arguments, Activity& activity) {
   const std::string task = run_config(arguments.run).task;
-  if (task == "points") return predict_points(arguments, json);
-  if (task == "video") return predict_clips(arguments, json);
-  return task == "graphs" ? predict_graphs(arguments, json) : predict_images(arguments, json);
+  if (task == "points") return predict_points(arguments, activity);
+  if (task == "video") return predict_clips(arguments, activity);
+  return task == "graphs" ? predict_graphs(arguments, activity) : predict_images(arguments, activity);
+}
+
+int run(const PredictCommand& arguments, bool json, Activity& activity) {
+  check_device_name(arguments.device);
+  activity.stage("predicting with " + arguments.run);
+  const Json result = predict(arguments, activity);
+  activity.finish();
+  print(result, json);
+  return 0;
 }
 
 }  // namespace
@@ -235,7 +242,7 @@ void add_predict(CLI::App& app, Context& context) {
                   "  topomask predict runs/grf a.png b.jpg --top 3 --picture attention.png --json\n"
                   "  topomask predict runs/proteins 0 17 --split test --picture graphs.svg\n"
                   "  topomask predict runs/robot 0 1 --split test --picture strips.png",
-                  [arguments, &context] { return run(*arguments, context.json); });
+                  [arguments, &context](Activity& activity) { return run(*arguments, context.json, activity); });
   command->add_option("run", arguments->run, "folder of a run, or a checkpoint file")->required();
   command
       ->add_option("images", arguments->items,
@@ -243,7 +250,7 @@ void add_predict(CLI::App& app, Context& context) {
       ->required();
   command->add_option("--split", arguments->split, "where places count: train, validation or test")
       ->capture_default_str()
-      ->check(CLI::IsMember({"train", "validation", "test"}));
+      ->check(one_of(kSplitNames.all()));
   command->add_option("--top", arguments->top, "classes to name")->capture_default_str()->check(whole_number(1));
   command->add_option("--picture", arguments->picture,
                       "PNG of each image and where each layer looked; SVG of graphs; PNG of film strips or frames");

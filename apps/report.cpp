@@ -1,8 +1,10 @@
 #include <filesystem>
 #include <iostream>
 
+#include "activity.h"
 #include "argument_checks.h"
 #include "command.h"
+#include "core/out_of_memory.h"
 #include "io/output_file.h"
 #include "output.h"
 #include "provenance.h"
@@ -22,7 +24,7 @@ std::vector<Opened> open_groups(const RunCollection& runs, std::vector<std::stri
     try {
       opened.push_back({group.label, open(group.runs[0].folder)});
     } catch (const c10::Error& error) {
-      problems.push_back(group.label + ": " + error.what_without_backtrace());
+      problems.push_back(group.label + ": " + error_text(error));
     }
   }
   return opened;
@@ -152,20 +154,23 @@ Json as_json(const RunCollection& runs, const std::string& out) {
   return {{"split", runs.split}, {"groups", groups}, {"noise", noise_sentences(runs)}, {"report", out}};
 }
 
-int run(const ReportCommand& arguments, bool json) {
+int run(const ReportCommand& arguments, bool json, Activity& activity) {
   check_folder_of("report", "--out", arguments.out);
+  activity.stage("reading the runs");
   const RunCollection runs = read_runs(arguments.runs);
   std::vector<Section> sections{accuracy_section(runs), curves_section(runs), cost_section(runs)};
   if (runs.groups[0].config().task == "points") sections.insert(sections.begin() + 1, rollouts_section(runs));
   std::vector<std::string> problems;
   if (arguments.pictures) {
+    activity.stage("drawing masks and attention");
     for (Section& section : pictures(arguments, runs, problems)) sections.push_back(std::move(section));
   }
   sections.push_back(setup_section(runs));
-  for (const std::string& problem : problems) std::cerr << "report: no pictures of " << problem << "\n";
+  for (const std::string& problem : problems) activity.announce("no pictures of " + problem);
   io::OutputFile file({"report", arguments.out});
   file.put(page(arguments.title, lead(runs), sections));
   file.commit();
+  activity.finish();
   if (json) {
     print(as_json(runs, arguments.out), true);
     return 0;
@@ -186,7 +191,7 @@ void add_report(CLI::App& app, Context& context) {
       "  topomask report runs/grf-0 runs/grf-1 runs/linear-0 --out report.html\n"
       "  topomask report runs --token 0 --examples 12 --json        every run in the folder\n"
       "Runs that differ only by seed are grouped; claims need two seeds or more of each variant.",
-      [arguments, &context] { return run(*arguments, context.json); });
+      [arguments, &context](Activity& activity) { return run(*arguments, context.json, activity); });
   command->add_option("runs", arguments->runs, "folders of runs, or folders of such folders")->required();
   command->add_option("--out", arguments->out, "the page to write")->capture_default_str();
   command->add_option("--title", arguments->title, "its heading")->capture_default_str();

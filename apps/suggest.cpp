@@ -23,15 +23,15 @@ struct SuggestCommand {
 };
 
 /// What will be done, where it is much: the exact series on some columns, and some dozens of tables of walks.
-void announce_trials(const Graph& graph, const at::Tensor& f, const SuggestOptions& options) {
+void announce_trials(const Graph& graph, const at::Tensor& f, const SuggestOptions& options, Activity& activity) {
   constexpr double kMuch = 2e10;
   const auto terms = static_cast<double>(2 * f.size(0) - 1), columns = static_cast<double>(options.nodes);
   const double work = 2 * terms * static_cast<double>(graph.num_entries()) * columns;
   if (work < kMuch) return;
   char text[64];
   std::snprintf(text, sizeof(text), "about %.2g multiply-adds for the exact rows, then", work);
-  announce("suggest",
-           std::string(text) + " a few dozen tables of walks from " + std::to_string(graph.num_nodes()) + " nodes");
+  activity.announce(std::string(text) + " a few dozen tables of walks from " + std::to_string(graph.num_nodes()) +
+                    " nodes");
 }
 
 Json choice(const Suggestion::Choice& of) {
@@ -64,11 +64,10 @@ void add_suggest(CLI::App& app, Context& context) {
       add_command(app, context, "suggest", "How to get a mask to a tolerance: exact series or random walks, and which",
                   "  topomask suggest grid:64x64 --tolerance 0.05\n"
                   "  topomask suggest random:2000:0.05 --f diffusion:1 --terms 10 --tolerance 0.1 --json",
-                  [arguments, &context] {
-                    const NamedGraph named = arguments->graph.make();
+                  [arguments, &context](Activity& activity) {
+                    const NamedGraph named = arguments->graph.make(activity);
                     const at::Tensor f = arguments->function.make().to(named.graph.weights().scalar_type());
-                    announce_trials(named.graph, f, arguments->options);
-                    Activity activity("suggest");
+                    announce_trials(named.graph, f, arguments->options, activity);
                     activity.stage("trying walks");
                     const Suggestion found = suggest(named.graph, f, arguments->tolerance, arguments->options);
                     activity.finish();

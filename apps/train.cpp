@@ -4,6 +4,8 @@
 #include <csignal>
 #include <iostream>
 
+#include "activity.h"
+#include "argument_checks.h"
 #include "command.h"
 #include "config_arguments.h"
 #include "output.h"
@@ -68,7 +70,7 @@ Json as_json(const RunConfig& config, const std::string& folder, const TrainResu
   return json;
 }
 
-int run(const TrainCommand& arguments, bool json) {
+int run(const TrainCommand& arguments, bool json, Activity& activity) {
   if (arguments.keys) {
     RunConfig config;
     if (!arguments.config.empty()) config = read_config(arguments.config);
@@ -79,7 +81,8 @@ int run(const TrainCommand& arguments, bool json) {
   RunConfig config = arguments.config.empty() ? RunConfig{} : read_config(arguments.config);
   arguments.changes.apply_to(config);
   if (!arguments.name.empty()) config.name = arguments.name;
-  if (arguments.folder.empty()) throw UsageError("train wants a folder for the run: --out FOLDER");
+  if (arguments.folder.empty()) throw UsageError("train needs a folder for the run: --out FOLDER");
+  activity.quietly("training the model of " + config.name);
   const std::string started = date_now();
   const TrainResult result = train(config, arguments.folder, make_hooks(arguments));
   record_provenance(arguments.folder, started);
@@ -97,16 +100,19 @@ void add_train(CLI::App& app, Context& context) {
       "  topomask train --out runs/first                        the defaults, on synthetic images\n"
       "  topomask train fashion.json --out runs/grf --model.variant grf --train.seed 1\n"
       "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"
-      "  topomask train fashion.json --out runs/big --stop-after 500    a slice; again, until it is finished\n"
+      "  topomask train fashion.json --out runs/big --stop-after 500    stops after 500 s; the same command continues\n"
       "  topomask train --keys                                  every key, its default and meaning\n"
       "  topomask train --keys --set task=graphs                those of models of graphs\n"
       "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.safetensors, summary.json and\n"
       "provenance.json (command, date and machine).",
-      [arguments, &context] { return run(*arguments, context.json); });
+      [arguments, &context](Activity& activity) { return run(*arguments, context.json, activity); });
   command->add_option("config", arguments->config, "JSON file with keys of the configuration; comments are allowed");
   command->add_option("--out", arguments->folder, "folder of the run");
   command->add_option("--name", arguments->name, "what the run is called in tables");
-  command->add_option("--stop-after", arguments->stop_after, "seconds; then write a checkpoint and stop, status 0");
+  command
+      ->add_option("--stop-after", arguments->stop_after,
+                   "seconds; then write a checkpoint and stop, status 0; 0: no limit")
+      ->check(finite_number(">= 0", [](double seconds) { return seconds >= 0; }));
   command->add_flag("--restart", arguments->restart, "start over where the folder has a checkpoint, which is removed");
   command->add_flag("--keys", arguments->keys, "list the keys of the configuration");
   command->add_flag("--quiet", arguments->quiet, "no progress on stderr");

@@ -50,12 +50,11 @@ void add_walks(CLI::App& app, Context& context) {
       "  topomask walks grid:64x64 --walkers 4\n"
       "  topomask walks roads.txt.gz --walkers 8 --halting-probability 0.3 --save roads.walks\n"
       "  topomask walks hypercube:10 --coupling repelling --fixed-hops 3 --json",
-      [arguments, &context] {
-        const NamedGraph named = arguments->graph.make();
+      [arguments, &context](Activity& activity) {
         check_folder_of("walks", "--save", arguments->save);
         const WalkOptions options = arguments->walks.make();
-        announce_walks("walks", named.graph.num_nodes(), options);
-        Activity activity("walks");
+        const NamedGraph named = arguments->graph.make(activity);
+        announce_walks(activity, named.graph.num_nodes(), options);
         activity.stage("sampling walks");
         const auto start = std::chrono::steady_clock::now();
         const WalkTable table = sample_walks(named.graph, options);

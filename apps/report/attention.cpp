@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "attention_picture.h"
+#include "core/out_of_memory.h"
 #include "report/sections.h"
 #include "topomask/data/image.h"
 #include "topomask/data/prepare.h"
@@ -64,7 +65,7 @@ Section attention_section(const std::vector<GroupModel>& models, int64_t example
     for (const GroupModel& model : models) body += row_of(model, *dataset, batch);
     body += "</table></div>\n";
   } catch (const c10::Error& error) {
-    body += "<p class=\"soft\">There are no pictures here: " + escape(error.what_without_backtrace()) + "</p>\n";
+    body += "<p class=\"soft\">There are no pictures here: " + escape(error_text(error)) + "</p>\n";
   }
   return {"attention", "Where they look", body};
 }

@@ -82,7 +82,7 @@ std::vector<double> round_ticks(double low, double high, int count) {
 }
 
 std::string line_chart(const std::vector<Line>& lines, const ChartOptions& options) {
-  Frame frame{52, options.width - 24.0, 24, options.height - 42.0, {}, {}};  // half a label fits beside the last tick
+  Frame frame{52, options.width - 24.0, 24, options.height - 42.0, {}, {}};  // half a label fits next to the last tick
   const auto height_of = [&](double y) { return options.log_y ? std::log10(y) : y; };
   for (const Line& line : lines) {
     for (const auto& [x, y] : line.points) {

@@ -14,7 +14,7 @@ struct Line {
 };
 
 struct ChartOptions {
-  std::string title;  ///< said to those who do not see it
+  std::string title;  ///< read out by screen readers
   std::string x_label, y_label;
   int width = 480, height = 300;
   bool y_from_zero = false, y_percent = false;

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "core/out_of_memory.h"
 #include "report/sections.h"
 
 namespace topomask::apps {
@@ -46,7 +47,7 @@ Section confusion_section(const std::vector<GroupTask>& tasks, const std::string
       }
       body += "<h3>" + escape(group.label) + "</h3>\n" + matrix(task, split);
     } catch (const c10::Error& error) {
-      body += "<p class=\"soft\">" + escape(group.label) + ": " + escape(error.what_without_backtrace()) + "</p>\n";
+      body += "<p class=\"soft\">" + escape(group.label) + ": " + escape(error_text(error)) + "</p>\n";
     }
   }
   return {"confusion", "Which classes are taken for which", body};

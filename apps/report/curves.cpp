@@ -14,7 +14,7 @@ Points loss_of(const RunRecord& run) {
   return points;
 }
 
-/// The split that was looked at most often: validation where there is one.
+/// The split that was evaluated most often: validation where there is one.
 Points accuracy_of(const RunRecord& run, const std::string& split) {
   Points points;
   for (const EvalMetrics& line : run.metrics.eval) {

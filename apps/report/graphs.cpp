@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/out_of_memory.h"
 #include "graph_picture.h"
 #include "report/sections.h"
 
@@ -76,7 +77,7 @@ Section graphs_section(const std::vector<GroupTask>& tasks, const std::string& s
     for (const GroupTask& group : tasks) body += rows_of(group, split, places);
     body += "</table></div>\n";
   } catch (const c10::Error& error) {
-    body += "<p class=\"soft\">There are no pictures here: " + escape(error.what_without_backtrace()) + "</p>\n";
+    body += "<p class=\"soft\">There are no pictures here: " + escape(error_text(error)) + "</p>\n";
   }
   return {"graphs", "What they look at", body};
 }

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "core/out_of_memory.h"
 #include "film_strip.h"
 #include "report/chart.h"
 #include "report/sections.h"
@@ -128,7 +129,7 @@ Section strips_section(const std::vector<GroupTask>& tasks, const std::string& s
       }
     }
   } catch (const c10::Error& error) {
-    body += "<p class=\"soft\">There are no film strips here: " + escape(error.what_without_backtrace()) + "</p>\n";
+    body += "<p class=\"soft\">There are no film strips here: " + escape(error_text(error)) + "</p>\n";
   }
   return {"strips", "Film strips", body};
 }

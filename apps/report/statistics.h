@@ -20,7 +20,7 @@ struct SeedResult {
   double accuracy = 0;
 };
 
-/// What the seeds say of a difference between two variants.
+/// What the seeds show about a difference between two variants.
 struct Comparison {
   enum class Test {
     none,    ///< no claim: one side has a single seed, or no seed differs from another

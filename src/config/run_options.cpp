@@ -31,7 +31,8 @@ void TrainOptions::check(const std::string& origin) const {
   check.not_negative("mask_learning_rate", mask_learning_rate);
   check.fraction("beta1", beta1);
   check.fraction("beta2", beta2);
-  check.positive("epsilon", epsilon);
+  check.positive("epsilon", epsilon, check.kLargestParameter);
+  check.that(epsilon >= 1e-30, "epsilon", "at least 1e-30, which float32 tells from 0, got ", epsilon);
   check.not_negative("weight_decay", weight_decay);
   check.not_negative("clip_norm", clip_norm);
   check.fraction("label_smoothing", label_smoothing, /*closed=*/true);

@@ -1,3 +1,5 @@
+#include <ATen/ATen.h>
+
 #include <cstring>
 #include <fstream>
 

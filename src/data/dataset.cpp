@@ -1,8 +1,11 @@
 #include "topomask/data/dataset.h"
 
+#include <ATen/ATen.h>
+
 #include <cstring>
 
 #include "core/checks.h"
+#include "data/names.h"
 
 namespace topomask {
 namespace {
@@ -81,15 +84,7 @@ DatasetPtr memory_dataset(std::string name, at::Tensor images, at::Tensor labels
 }
 
 const char* to_string(Split split) {
-  switch (split) {
-    case Split::train:
-      return "train";
-    case Split::validation:
-      return "validation";
-    case Split::test:
-      return "test";
-  }
-  return "?";
+  return kSplitNames[split].data();
 }
 
 }  // namespace topomask

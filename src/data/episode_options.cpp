@@ -13,7 +13,7 @@ void EpisodeDataOptions::check(const std::string& origin) const {
   check.within("rollout", rollout, 1, 65536);
   check.within("rays", rays, 1, int64_t{1} << 24);
   check.fraction("changed_rays", changed_rays);
-  check.not_negative("cloud_weight", cloud_weight);
+  check.not_negative("cloud_weight", cloud_weight, check.kLargestParameter);
   check.within("cloud_points", cloud_points, 0, int64_t{1} << 24);
   check.within("evaluation_steps", evaluation_steps, 1, 65536);
   check.at_least("evaluation_episodes", evaluation_episodes, 0);

@@ -1,5 +1,7 @@
 #include "topomask/data/image.h"
 
+#include <ATen/ATen.h>
+
 #include <array>
 
 #include "core/checks.h"

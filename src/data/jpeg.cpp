@@ -1,3 +1,5 @@
+#include <ATen/ATen.h>
+
 #include <csetjmp>
 #include <cstdio>
 // jpeglib.h wants stdio.h before it.

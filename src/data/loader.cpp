@@ -1,8 +1,5 @@
 #include "topomask/data/loader.h"
 
-#include <ATen/Parallel.h>
-#include <omp.h>
-
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -10,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/threads.h"
 #include "data/random_order.h"
 
 namespace topomask {
@@ -28,15 +26,6 @@ void shift_and_flip(uint8_t* image, std::vector<uint8_t>& scratch, const std::ar
       image[row * width + x] = inside ? scratch[static_cast<size_t>((row + dy) * width + from)] : 0;
     }
   }
-}
-
-/// A worker has no OpenMP threads of its own: on many cores those of two workers spin against the ones of the training
-/// step. On a new thread torch sets the number to that of all cores when it first meets
-/// parallel work, in torch's library and outside of it, which would undo a number set before: so that comes first.
-void compute_on_this_thread_only() {
-  at::get_num_threads();
-  at::internal::lazy_init_num_threads();
-  omp_set_num_threads(1);
 }
 
 }  // namespace

@@ -20,10 +20,13 @@ void DataOptions::check(const std::string& origin) const {
   check.within("workers", workers, 0, 1024);
   check.within("prefetch", prefetch, 0, 65536);
   count("crop_padding", crop_padding, 4096);
-  check.not_negative("mixup", mixup);
-  check.not_negative("cutmix", cutmix);
-  for (const double value : mean) check.finite("mean", value);
-  for (const double value : standard_deviation) check.positive("standard_deviation", value);
+  check.not_negative("mixup", mixup, check.kLargestParameter);
+  check.not_negative("cutmix", cutmix, check.kLargestParameter);
+  for (const double value : mean) check.finite("mean", value, check.kLargestParameter);
+  for (const double value : standard_deviation) {
+    check.positive("standard_deviation", value, check.kLargestParameter);
+    check.that(value >= 1e-6, "standard_deviation", "at least 1e-6, got ", value);
+  }
 }
 
 }  // namespace topomask

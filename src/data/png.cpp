@@ -1,3 +1,4 @@
+#include <ATen/ATen.h>
 #include <png.h>
 
 #include "core/checks.h"

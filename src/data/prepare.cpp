@@ -1,5 +1,6 @@
 #include "topomask/data/prepare.h"
 
+#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <map>

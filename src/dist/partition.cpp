@@ -65,8 +65,8 @@ Partition partition(const Graph& graph, int64_t parts, PartitionMethod method) {
   TORCH_CHECK(parts >= 1 && parts <= std::max<int64_t>(nodes, 1), "partition: parts must be in [1, N = ", nodes,
               "], got ", parts);
   TORCH_CHECK(method != PartitionMethod::metis || has_metis(),
-              "partition: method must be cuthill_mckee or ranges, or a vector of owners, got metis, without which this "
-              "library was built");
+              "partition: method must be cuthill_mckee or ranges, or a vector of owners, got metis, but this "
+              "library was built without METIS");
   const Graph on_cpu = graph.device().is_cpu() ? graph : graph.to(at::TensorOptions(at::kCPU));
   if (parts == 1 || method == PartitionMethod::ranges) return {owners_by_ranges({}, nodes, parts), parts};
   if (method == PartitionMethod::cuthill_mckee || !has_metis()) {
@@ -110,7 +110,7 @@ PartitionStatistics partition_statistics(const Graph& graph, const Partition& pa
   int64_t* entries = found.entries.mutable_data_ptr<int64_t>();
   int64_t* halo = found.halo.mutable_data_ptr<int64_t>();
 
-  // Nodes part by part, so that one mark a column tells whether the part has met it.
+  // Nodes part by part, so that one mark per column tells whether the part has met it.
   const at::Tensor order = at::argsort(partition.owners, /*stable=*/true);
   const int64_t* node = order.const_data_ptr<int64_t>();
   std::vector<int32_t> met(static_cast<size_t>(nodes), -1);

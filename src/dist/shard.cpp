@@ -104,10 +104,14 @@ void write_shards(const Graph& graph, const Partition& partition, const std::str
 ShardIndex read_shard_index(const std::string& folder) {
   const io::Origin origin{"read_shard_index", index_path(folder)};
   auto [header, arrays] = read_shard_file(origin, kIndexMagic);
-  ShardIndex index{given_partition(header.nodes, arrays[0], header.parts), (header.flags & kShardDirected) != 0,
-                   arrays[1]};
+  ShardIndex index{{}, (header.flags & kShardDirected) != 0, arrays[1]};
+  try {
+    index.partition = given_partition(header.nodes, arrays[0], header.parts);
+  } catch (const c10::Error& error) {
+    io::fail(origin, "malformed: ", error.what_without_backtrace());
+  }
   if (index.partition.fingerprint() != header.partition_fingerprint) {
-    io::fail(origin, "the owners do not have the fingerprint that the header says");
+    io::fail(origin, "fingerprint mismatch: the owners are not those that the header describes");
   }
   return index;
 }
@@ -156,7 +160,7 @@ Shard read_shard(const std::string& folder, const ShardIndex& index, int64_t par
   check_shard_rows(origin, shard);
   const int64_t expected = index.fingerprints.const_data_ptr<int64_t>()[part];
   if (shard.fingerprint() != expected || header.fingerprint != expected) {
-    io::fail(origin, "the shard is of another graph than the index tells of");
+    io::fail(origin, "fingerprint mismatch: the shard belongs to another graph than the index");
   }
   return shard;
 }

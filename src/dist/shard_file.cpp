@@ -1,13 +1,13 @@
 #include "dist/shard_file.h"
 
 #include <ATen/ATen.h>
-#include <zlib.h>
 
 #include <bit>
 #include <cstdio>
 #include <cstring>
 #include <limits>
 
+#include "io/checksum.h"
 #include "io/input_file.h"
 #include "io/output_file.h"
 
@@ -19,15 +19,14 @@ static_assert(std::endian::native == std::endian::little);
 
 uint32_t header_checksum(const ShardHeader& header) {
   constexpr size_t kSkipped = offsetof(ShardHeader, nodes);
-  return static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(&header) + kSkipped, sizeof(header) - kSkipped));
+  return io::extend_crc(0, {reinterpret_cast<const char*>(&header) + kSkipped, sizeof(header) - kSkipped});
 }
 
-uLong with_bytes_of(uLong checksum, const at::Tensor& array) {
-  return crc32_z(checksum, static_cast<const unsigned char*>(array.const_data_ptr()), array.nbytes());
+uint32_t with_bytes_of(uint32_t checksum, const at::Tensor& array) {
+  return io::extend_crc(checksum, {static_cast<const char*>(array.const_data_ptr()), array.nbytes()});
 }
 
-/// What stands behind a header; the sizes have been compared with that of the file.
+/// The arrays behind a header; their sizes have been checked against that of the file.
 std::vector<at::Tensor> arrays_behind(const ShardHeader& header, bool index) {
   if (index) return {at::empty({header.nodes}, at::kInt), at::empty({header.parts}, at::kLong)};
   return {at::empty({header.rows}, at::kLong), at::empty({header.rows + 1}, at::kLong),
@@ -87,13 +86,12 @@ void write_shard_file(const io::Origin& origin, const char* magic, ShardHeader h
   header.checksum = header_checksum(header);
   io::OutputFile file(origin);
   file.put({reinterpret_cast<const char*>(&header), sizeof(header)});
-  uLong checksum = 0;
+  uint32_t checksum = 0;
   for (const at::Tensor& array : arrays) {
     checksum = with_bytes_of(checksum, array);
     file.put({static_cast<const char*>(array.const_data_ptr()), array.nbytes()});
   }
-  const auto last = static_cast<uint32_t>(checksum);
-  file.put({reinterpret_cast<const char*>(&last), sizeof(last)});
+  file.put({reinterpret_cast<const char*>(&checksum), sizeof(checksum)});
   file.commit();
 }
 
@@ -103,7 +101,7 @@ std::pair<ShardHeader, std::vector<at::Tensor>> read_shard_file(const io::Origin
   const ShardHeader header = read_shard_header(file, magic, index);
   std::vector<at::Tensor> arrays = arrays_behind(header, index);
   int64_t at = sizeof(header);
-  uLong checksum = 0;
+  uint32_t checksum = 0;
   for (at::Tensor& array : arrays) {
     file.read_at(at, static_cast<char*>(array.mutable_data_ptr()), array.nbytes());
     checksum = with_bytes_of(checksum, array);

@@ -92,8 +92,10 @@ void read_edges(io::TextReader& reader, const Partition& partition, bool directe
   std::optional<bool> weighted;  // the first edge decides whether all have a weight, as for read_snap
   while (reader.peek_content('#') == io::TextReader::Next::token) {
     const int32_t source = node("a node id"), target = node("a target node id");
-    if (!weighted) weighted = reader.peek() == io::TextReader::Next::token;
-    const double weight = *weighted ? reader.number("a weight, as on the lines before", dtype) : 1.0;
+    const bool has_weight = reader.peek() == io::TextReader::Next::token;
+    if (!weighted) weighted = has_weight;
+    const char* what = has_weight ? "a weight" : "a weight, as on the lines before";
+    const double weight = *weighted ? reader.number(what, dtype) : 1.0;
     reader.end_line();
     buckets.add(owner[source], {source, target, weight});
     if (!directed && source != target) buckets.add(owner[target], {target, source, weight});

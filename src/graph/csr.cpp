@@ -1,5 +1,7 @@
 #include "graph/csr.h"
 
+#include <ATen/TensorIterator.h>
+
 #include <atomic>
 #include <limits>
 

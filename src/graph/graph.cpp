@@ -162,7 +162,7 @@ Graph Graph::normalised(double scale) const {
 Graph Graph::with_weights(const at::Tensor& weights) const {
   TORCH_CHECK(weights.defined(), "with_weights: weights must be float32 or float64 [", num_entries(), "] on ", device(),
               ", got undefined");
-  if (!device().is_cpu()) {  // looking at values would wait for the device
+  if (!device().is_cpu()) {  // reading values would wait for the device
     TORCH_CHECK(is_real(weights.scalar_type()) && weights.dim() == 1 && weights.size(0) == num_entries() &&
                     weights.device() == device(),
                 "with_weights: weights must be float32 or float64 [", num_entries(), "] on ", device(), ", got ",

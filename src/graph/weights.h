@@ -12,11 +12,12 @@ namespace topomask {
 /// finite, on cpu.
 at::Tensor checked_weights(const char* op, const at::Tensor& weights, int64_t entries);
 
-/// Refuses, in the name of `op`, a graph whose weights require grad where their gradient would be lost; `reason` is the
-/// sentence that says why it would.
+/// Refuses, with an error that begins with `op`, a graph whose weights require grad where their gradient would be lost;
+/// `reason` is the sentence that says why it would.
 void check_constant_weights(const char* op, const char* argument, const Graph& graph, const char* reason);
 
-/// The graph itself, or with its weights detached where they require grad: for what measures and has no gradient.
+/// The graph itself, or with its weights detached where they require grad: for functions that measure and have no
+/// gradient.
 Graph with_constant_weights(const Graph& graph);
 
 }  // namespace topomask

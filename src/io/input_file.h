@@ -43,7 +43,7 @@ class InputFile {
   std::optional<int64_t> size_;
 };
 
-/// The bytes of a file, inflated where it starts as gzip does. Holds two fixed chunks, whatever the file promises.
+/// The bytes of a file, inflated where it starts as gzip does. Holds two fixed chunks, whatever sizes the file states.
 class ByteSource {
  public:
   explicit ByteSource(Origin origin);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kLongestHeader = int64_t{1} << 16;
 
-// What stands after 'key': in the Python dictionary of the header.
+// The text after 'key': in the Python dictionary of the header.
 std::string_view value_of(std::string_view text, std::string_view key) {
   const size_t at = text.find(key);
   if (at == std::string_view::npos) return {};

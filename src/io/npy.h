@@ -24,7 +24,7 @@ struct NpyHeader {
   std::string describe() const;  ///< "i4[5278]"
 };
 
-/// An array of an npz archive, read in order. Its shape is held against the size of the member before anything is
+/// An array of an npz archive, read in order. Its shape is checked against the size of the member before anything is
 /// allocated.
 class NpyReader {
  public:

@@ -15,10 +15,10 @@ namespace io {
 /// Writes all of `bytes`, whatever part of them a call of write() takes. Fails naming the file and the reason.
 void write_all(const Origin& origin, int descriptor, std::string_view bytes);
 
-/// A file that appears under its name only when it is whole: written beside it under a temporary name, flushed to the
-/// disk and renamed by commit(), which then flushes the folder, so that the name outlives a power failure too.
-/// Destroyed before commit(), or where any step of it up to the rename fails, it leaves nothing behind, and what had
-/// the name before is untouched. Gzip where the path ends in .gz.
+/// A file that appears under its name only when it is complete: it is written in the same folder under a temporary
+/// name, flushed to the disk and renamed by commit(), which then flushes the folder, so that the name outlives a power
+/// failure too. Destroyed before commit(), or where any step of it up to the rename fails, it leaves nothing behind,
+/// and an earlier file of that name is untouched. Gzip where the path ends in .gz.
 class OutputFile {
  public:
   explicit OutputFile(Origin origin);

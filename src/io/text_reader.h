@@ -25,7 +25,7 @@ class TextReader {
   int64_t line() const { return line_; }  ///< 1-based
   bool can_hold(int64_t bytes) const { return source_.can_hold(bytes); }
 
-  /// Skips blanks and says what follows.
+  /// Skips blanks and returns what follows.
   Next peek() {
     do {
       if (end_ - at_ < kLongestToken && !exhausted_) refill();

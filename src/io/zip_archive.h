@@ -29,14 +29,14 @@ struct ZipMember {
   int64_t header_offset = 0;
 };
 
-/// The members by name, zip64 included. Every offset and size is held against the size of the file.
+/// The members by name, zip64 included. Every offset and size is checked against the size of the file.
 std::map<std::string, ZipMember> read_zip_directory(InputFile& file);
 
 /// The bytes of a member, in order, through a fixed chunk. Its checksum is checked when the last byte is read.
 class ZipMemberReader {
  public:
   ZipMemberReader(InputFile& file,
-                  const ZipMember& member);  ///< refuses encryption and methods but stored and deflated
+                  const ZipMember& member);  ///< refuses encryption, and methods other than stored and deflated
   ~ZipMemberReader();
   ZipMemberReader(const ZipMemberReader&) = delete;
   ZipMemberReader& operator=(const ZipMemberReader&) = delete;

@@ -130,12 +130,12 @@ ZipMemberReader::ZipMemberReader(InputFile& file, const ZipMember& member)
   }
   char local[kLocalBytes];
   file.read_at(member.header_offset, local, sizeof(local));
-  if (field<uint32_t>(local) != kLocalMark) refuse("no member header where the directory says");
+  if (field<uint32_t>(local) != kLocalMark) refuse("no member header at the offset that the directory gives");
   packed_at_ = member.header_offset + kLocalBytes + field<uint16_t>(local + 26) + field<uint16_t>(local + 28);
   packed_left_ = member.packed_bytes;
   if (packed_at_ + packed_left_ > *file.size()) refuse("the member runs past the end of the file");
   deflated_ = member.method == 8;
-  if (!deflated_ && member.packed_bytes != member.bytes) refuse("a stored member with two sizes");
+  if (!deflated_ && member.packed_bytes != member.bytes) refuse("a stored member has two different sizes");
   crc_ = static_cast<uint32_t>(crc32(0, nullptr, 0));
   constexpr int kRawWindow = -15;
   if (deflated_ && inflateInit2(&stream_, kRawWindow) != Z_OK) {

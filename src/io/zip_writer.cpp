@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "io/checksum.h"
 #include "io/zip_archive.h"
 
 namespace topomask::io {
@@ -18,17 +19,12 @@ void append(std::string& out, T value, Rest... rest) {
   append(out, rest...);
 }
 
-uint32_t checksum(uint32_t crc, std::string_view bytes) {
-  if (bytes.empty()) return crc;  // zlib starts anew where the pointer is null
-  return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
-}
-
 }  // namespace
 
 void ZipWriter::add(const std::string& name, std::string_view head, std::string_view body) {
   const auto offset = static_cast<uint64_t>(file_.bytes_put());
   const uint64_t bytes = head.size() + body.size();
-  const uint32_t crc = checksum(checksum(0, head), body);
+  const uint32_t crc = extend_crc(extend_crc(0, head), body);
   const auto name_bytes = static_cast<uint16_t>(name.size());
   constexpr uint16_t kNone = 0, kZip64 = 0x0001;
 

@@ -5,16 +5,13 @@
 #include <cstdint>
 #include <string>
 
-#include "topomask/data/dataset.h"
+#include "data/names.h"
 
 namespace topomask {
 
 /// The split of that name, or an error.
 inline Split split_named(const std::string& name) {
-  for (const Split split : {Split::train, Split::validation, Split::test}) {
-    if (name == to_string(split)) return split;
-  }
-  TORCH_CHECK(false, "evaluate: split must be train, validation or test, got ", name);
+  return kSplitNames.parse("evaluate", "split", name);
 }
 
 /// Sets an option of the model that the data decides; where the configuration says something else, that is an error.

@@ -19,7 +19,8 @@ class BestWeights {
   /// The model's weights as they are, and how well they did: kept where accuracy is higher, or equal at a lower loss.
   void offer(const Evaluation& evaluation);
   int64_t evaluations_since() const { return since_; }  ///< the best one
-  void exchange() { best_.exchange(); }  ///< the model gets the best weights and its own are kept here; again: back
+  /// Swaps the model's weights with the best ones; a second call swaps them back.
+  void exchange() { best_.exchange(); }
 
   NamedTensors state() const { return best_.state(); }  ///< empty where nothing is kept
   at::Tensor score() const;  ///< double [3]: accuracy, loss, evaluations since; undefined where nothing is kept

@@ -15,7 +15,7 @@ bool is_device_name(const std::string& name);
 bool available(const at::Device& device);
 
 /// The device called `name`: cpu, cuda or cuda:N. Any other name, and a GPU that is not there, is refused with what to
-/// do about it; `what` is where the name stands, such as "train: train.device".
+/// do about it; `what` names the option in errors, such as "train: train.device".
 at::Device usable_device(const std::string& what, const std::string& name);
 
 }  // namespace topomask

@@ -18,8 +18,8 @@ LoadedTask load_task(const std::filesystem::path& path, at::Device device,
 LoadedModel load_model(const std::filesystem::path& path, at::Device device) {
   const Checkpoint checkpoint = load_checkpoint(path);
   LoadedModel loaded{.config = parse_config(checkpoint.config, path.string() + ": "), .step = checkpoint.step};
-  TORCH_CHECK(loaded.config.task == "images", path.string(),
-              ": load_model wants a model of the task images, got one of ", loaded.config.task);
+  TORCH_CHECK(loaded.config.task == "images", path.string(), ": load_model: the task must be images, got ",
+              loaded.config.task);
   loaded.model = std::make_shared<ViT>(loaded.config.model, loaded.config.train.seed);
   load_weights(*loaded.model, checkpoint.judged());
   loaded.model->to(device);

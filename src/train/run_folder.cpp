@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFormerCheckpoint = "checkpoint.pt";
 
-/// Keys that change nothing of what is computed, but where and how often it is looked at.
+/// Keys that do not change what is computed, only where, and how often it is logged or evaluated.
 const std::set<std::string> kFree{"name",
                                   "data.path",
                                   "data.splits",

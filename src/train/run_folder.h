@@ -19,7 +19,7 @@ class RunFolder {
   /// The checkpoint to go on from, if there is one; of another configuration it is refused.
   std::optional<Checkpoint> resume(const RunConfig& config) const;
   /// Makes the folder where it is not there and clears it of files that a killed process left half written. With
-  /// `fresh` it also removes the checkpoint and the summary of a run before.
+  /// `fresh` it also removes the checkpoint and the summary of an earlier run.
   void open(bool fresh) const;
   void write_config(const RunConfig& config) const;
   void write_summary(const RunConfig& config, const TrainResult& result) const;

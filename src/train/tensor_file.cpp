@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "io/checksum.h"
 #include "io/input_file.h"
 #include "io/output_file.h"
 
@@ -42,12 +42,6 @@ constexpr std::array<NamedType, 9> kTypes{{{"F64", at::kDouble},
 /// The start of every header of this kind, up to the digits of the length.
 std::string frame_of(const std::string& kind) {
   return std::string("{\"") + kMetadata + "\":{\"topomask\":\"" + kind + "\",\"bytes\":\"";
-}
-
-/// zlib treats a null pointer, which an empty tensor has, as a request for the initial value.
-uint32_t extend_crc(uint32_t crc, std::string_view bytes) {
-  if (bytes.empty()) return crc;
-  return static_cast<uint32_t>(::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 std::string_view bytes_of(const at::Tensor& tensor) {
@@ -117,7 +111,7 @@ int64_t check_frame(io::InputFile& file, const std::string& kind) {
   for (int64_t at = 0; at < size - kChecksumBytes;) {
     const auto part = static_cast<size_t>(std::min<int64_t>(std::ssize(chunk), size - kChecksumBytes - at));
     file.read_at(at, chunk.data(), part);
-    crc = extend_crc(crc, {chunk.data(), part});
+    crc = io::extend_crc(crc, {chunk.data(), part});
     at += static_cast<int64_t>(part);
   }
   file.read_at(size - kChecksumBytes, reinterpret_cast<char*>(&stored), sizeof(stored));
@@ -181,7 +175,7 @@ void write_tensor_file(const io::Origin& origin, const std::string& kind, const 
   io::OutputFile file(origin);
   uint32_t crc = 0;
   const auto put = [&](std::string_view bytes) {
-    crc = extend_crc(crc, bytes);
+    crc = io::extend_crc(crc, bytes);
     file.put(bytes);
   };
   put({reinterpret_cast<const char*>(&length), sizeof(length)});

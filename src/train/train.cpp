@@ -60,7 +60,7 @@ class Run {
     trainer_.emplace(*task_);
     splits_ = task_->splits();
     TORCH_CHECK(options().select == "last" || splits_[0] == "validation",
-                "train: select = best wants validation data, got a configuration that holds none out");
+                "train: select = best needs validation data, got a configuration that holds none out");
     TORCH_CHECK(options().patience == 0 || options().select == "best",
                 "train: patience must be 0 where select is last, got ", options().patience);
     if (checkpoint) restore(*checkpoint);
@@ -90,7 +90,7 @@ class Run {
       if (logs || stopped) end_interval(/*logged=*/logs);
       if (evaluates) evaluate_split(splits_[0]);
       const bool last = trainer_->finished();
-      if (last && !logs) {  // it ended for want of patience
+      if (last && !logs) {  // training ended early: validation did not improve
         check_losses();
         end_interval(/*logged=*/true);
       }
@@ -118,7 +118,7 @@ class Run {
     if (checkpoint.losses.defined()) losses_ = checkpoint.losses.to(device_).unbind();
   }
 
-  /// A checkpoint with such a loss could never be trained further, and its metrics say nothing.
+  /// A checkpoint with such a loss could never be trained further, and its metrics would be meaningless.
   void check_losses() const {
     if (losses_.empty()) return;
     const at::Tensor losses = at::stack(losses_).to(at::kCPU, at::kDouble);  // waits for the device

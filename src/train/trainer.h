@@ -24,9 +24,9 @@ class Trainer {
   bool finished() const { return step_ >= steps_ || out_of_patience(); }
 
   at::Tensor advance();  ///< one step; returns its loss, on the device
-  /// How well the weights do that are judged while training: the moving average where there is one.
+  /// Evaluates the weights that are judged while training: the moving average where there is one.
   Evaluation evaluated(const std::string& split);
-  /// Of those that are judged at the end: the best ones where train.select says so.
+  /// Evaluates those that are judged at the end: the best ones where train.select says so.
   Evaluation evaluated_at_end(const std::string& split);
 
   Checkpoint checkpoint() const;  ///< shares the memory of the weights

@@ -54,11 +54,11 @@ TEST(CommandLine, WrongUsageIsStatusTwo) {
   expect("mask grid:5x5 --f 1,x", "--f: 'x' is not a finite number");
   expect("mask grid:5x5 --f cubic:3", "--f: unknown function 'cubic'");
   expect("mask grid:3x3 --node 9", "--node must be from 0 to 8, got 9");
-  expect("mask hypercube:3 --kind toeplitz", "--kind toeplitz wants a grid");
+  expect("mask hypercube:3 --kind toeplitz", "--kind toeplitz needs a grid");
   expect("train --out /tmp/x --model.widht 3", "unknown key 'model.widht'; did you mean 'model.width'?");
   expect("train --out /tmp/x --model.width wide", "model.width must be an integer, got 'wide'");
-  expect("train --out /tmp/x --set model.width", "--set wants KEY=VALUE, got 'model.width'");
-  expect("train --set model.width=8", "train wants a folder for the run: --out FOLDER");
+  expect("train --out /tmp/x --set model.width", "--set takes KEY=VALUE, got 'model.width'");
+  expect("train --set model.width=8", "train needs a folder for the run: --out FOLDER");
 }
 
 TEST(CommandLine, FailuresAreStatusOneAndSayWhatIsMissing) {
@@ -130,6 +130,17 @@ TEST(CommandLine, SaysWhatALargeCommandWillCost) {
   ASSERT_EQ(finished.status, 0) << finished.err;
   EXPECT_TRUE(has(finished.err, "walks: about 2.4e+08 steps of walks, and up to")) << finished.err;
   EXPECT_EQ(tool("walks path:30 --json").err, "");
+}
+
+TEST(CommandLine, NodeIdsThatCountFromOneAreNoticedAndRead) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "g.txt") << "1 2\n2 3\n";
+  const Finished noticed = tool("walks " + folder / "g.txt" + " --json");
+  EXPECT_EQ(json_of(noticed)["nodes"], 4);
+  EXPECT_TRUE(has(noticed.err, "node 0 has no edge; --one-based reads id 1 as node 0\n")) << noticed.err;
+  const Finished read = tool("walks " + folder / "g.txt" + " --one-based --json");
+  EXPECT_EQ(json_of(read)["nodes"], 3);
+  EXPECT_EQ(read.err, "");
 }
 
 TEST(CommandLine, WalksAreSampledAndSaved) {

@@ -6,7 +6,7 @@
 #include "apps/process.h"
 #include "film_strip.h"
 #include "support/compare.h"
-#include "tasks/sliding_box.h"
+#include "tasks/points/sliding_box.h"
 #include "topomask/data/image.h"
 
 namespace topomask::testing {

@@ -6,6 +6,7 @@
 #include "figure.h"
 #include "output.h"
 #include "report/chart.h"
+#include "report/sections.h"
 #include "report/statistics.h"
 
 using namespace topomask::apps;
@@ -56,6 +57,42 @@ TEST(Statistics, OneSeedAllowsNoClaim) {
   EXPECT_FALSE(compare({{0, 0.9}, {0, 0.91}}, three).judged()) << "one seed, twice";
   EXPECT_FALSE(compare({{0, 0.9}, {1, 0.9}}, {{0, 0.8}, {1, 0.8}}).judged()) << "no spread to judge by";
   EXPECT_FALSE(compare({}, three).judged());
+}
+
+TEST(Statistics, ALossBeyondNoiseIsShownAsWorseAndAGainAsBetter) {
+  const auto group = [](const char* label, const std::vector<double>& accuracies) {
+    RunGroup made{.label = label};
+    for (size_t seed = 0; seed < accuracies.size(); ++seed) {
+      RunRecord run{.finished = true, .accuracy = accuracies[seed]};
+      run.config.train.seed = seed;
+      made.runs.push_back(run);
+    }
+    return made;
+  };
+  const RunCollection runs{.split = "test",
+                           .groups = {group("best", {0.90, 0.91, 0.90}), group("near", {0.90, 0.89, 0.91}),
+                                      group("last", {0.70, 0.71, 0.69})}};
+  const std::string body = accuracy_section(runs).body;
+  const auto count = [&](const std::string& part) {
+    int64_t found = 0;
+    for (size_t at = 0; (at = body.find(part, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  // The two near each other are within noise; both are better than the last, which is worse than both.
+  EXPECT_EQ(count("<td class=\"worse\" title=\"beyond ± "), 2) << body;
+  EXPECT_EQ(count("<td class=\"better\" title=\"beyond ± "), 2) << body;
+  EXPECT_EQ(count("<td class=\"noise\" title=\"within ± "), 2) << body;
+  EXPECT_EQ(count("class=\"worse\"") + count("class=\"better\""), 4) << body;
+  for (const auto& [kind, sign] : {std::pair{"worse", '-'}, {"better", '+'}}) {
+    const std::string start = std::string("<td class=\"") + kind + "\" title=\"";
+    for (size_t at = 0; (at = body.find(start, at)) != std::string::npos; ++at) {
+      EXPECT_EQ(body[body.find("\">", at) + 2], sign) << body.substr(at, 60);
+    }
+  }
+  const std::string styles = page("", "", {});
+  EXPECT_NE(styles.find("td.worse { color: var(--bad); }"), std::string::npos);
+  EXPECT_NE(styles.find("td.better { color: var(--good);"), std::string::npos);
+  EXPECT_EQ(styles.find("td.worse { color: var(--good)"), std::string::npos);
 }
 
 TEST(Figures, HaveATitleCaptionsAndNumbers) {

@@ -19,7 +19,7 @@ void expect_usage_errors(const std::vector<WrongLine>& lines) {
     EXPECT_EQ(finished.status, 2) << line.arguments << "\n" << finished.err;
     EXPECT_TRUE(has(finished.err, line.text)) << line.arguments << "\n" << finished.err;
     EXPECT_EQ(finished.out, "") << line.arguments;
-    for (const char* foreign : {"frame #", "Exception raised", "what():", "terminate", "std::"}) {
+    for (const char* foreign : {"frame #", "Exception raised", "what():", "terminate", "std::", "enforce fail"}) {
       EXPECT_FALSE(has(finished.err, foreign)) << line.arguments << "\n" << finished.err;
     }
   }
@@ -82,15 +82,29 @@ TEST(Usage, NumbersOutsideTheirRangeAreRefused) {
       {"walks grid:3x3 --halting-probability 1e999", "--halting-probability: must be a finite number"},
       {"walks grid:3x3 --max-hops -1", "--max-hops: must be a whole number from 0 to 32767, got '-1'"},
       {"walks grid:3x3 --fixed-hops 40000", "--fixed-hops: must be a whole number from 0 to 32767, got '40000'"},
-      {"walks grid:3x3 --coupling tight", "--coupling"},
+      {"walks grid:3x3 --coupling tight", "--coupling: must be independent, antithetic, repelling or"},
       {"walks grid:3x3 --seed 1e999", "--seed: must be a whole number"},
       {"mask grid:3x3 --scale 1e999", "--scale: must be a finite number in the range of float32, got '1e999'"},
       {"mask grid:3x3 --scale nan", "--scale: must be a finite number in the range of float32, got 'nan'"},
       {"mask grid:3x3 --scale 1e300", "--scale: must be a finite number in the range of float32, got '1e300'"},
-      {"mask grid:3x3 --kind diffusion --time -1", "--time: must be a finite number >= 0, got '-1'"},
+      {"mask grid:3x3 --kind diffusion --time -1", "--time: must be a finite number from 0 to 1e6, got '-1'"},
+      {"mask grid:3x3 --kind diffusion --time 1e20", "--time: must be a finite number from 0 to 1e6, got '1e20'"},
+      {"mask grid:3x3 --node 99999999999999999999",
+       "--node: must be a whole number from 0 to 9223372036854775807, got"},
+      {"walks grid:3x3 --walkers 6 --coupling repelling --ensemble 4",
+       "ensemble must be 0 or divide walkers = 6, got 4"},
+      {"walks grid:3x3 --ensemble -1", "--ensemble: must be a whole number from 0 to 2147483647, got '-1'"},
+      {"bench grid:3x3 --longest nan", "--longest: must be a finite number > 0, got 'nan'"},
+      {"train --out /tmp/x --stop-after -1", "--stop-after: must be a finite number >= 0, got '-1'"},
+      {"train --out /tmp/x --stop-after nan", "--stop-after: must be a finite number >= 0, got 'nan'"},
+      {"train --out /tmp/x --stop-after 1e999", "--stop-after: must be a finite number >= 0, got '1e999'"},
+      {"train --out /tmp/x --model.edge_scale 1e300", "model.edge_scale must be at most 1e+06, got 1e+300"},
+      {"eval run --batch-size -1", "--batch-size: must be a whole number from 1 to 2147483647, got '-1'"},
+      {"eval run --batch-size 0", "--batch-size: must be a whole number from 1 to 2147483647, got '0'"},
+      {"eval run --batch-size 99999999999999999999", "--batch-size: must be a whole number from 1 to 2147483647, got"},
       {"mask grid:3x3 --terms 0", "--terms: must be a whole number from 1 to 10000, got '0'"},
       {"mask grid:3x3 --node x", "--node: must be a whole number >= 0, got 'x'"},
-      {"mask grid:3x3 --diagonal odd", "--diagonal"},
+      {"mask grid:3x3 --diagonal odd", "--diagonal: must be shared or debiased, got 'odd'"},
       {"bench grid:3x3 --heads 0", "--heads: must be a whole number from 1"},
       {"bench grid:3x3 --dimension 0", "--dimension: must be a whole number from 1"},
       {"bench grid:3x3 --repetitions -2", "--repetitions: must be a whole number from 1"},
@@ -99,7 +113,7 @@ TEST(Usage, NumbersOutsideTheirRangeAreRefused) {
       {"report runs --examples 0", "--examples: must be a whole number from 1 to 100, got '0'"},
       {"report runs --token -2", "--token: must be a whole number >= -1, got '-2'"},
       {"predict run image --top 0", "--top: must be a whole number >= 1, got '0'"},
-      {"eval run --split all", "--split"},
+      {"eval run --split all", "--split: must be train, validation or test, got 'all'"},
       {"eval run --device tpu", "--device must be cpu, cuda or cuda:N, got 'tpu'"},
       {"predict run image --device cuda:x", "--device must be cpu, cuda or cuda:N, got 'cuda:x'"},
   });
@@ -113,12 +127,13 @@ TEST(Usage, FunctionsOfHopsAreRefusedInWords) {
       {"mask grid:3x3 --f 1,,2", "--f: '' is not a finite number"},
       {"mask grid:3x3 --f 1,2,", "--f: '' is not a finite number"},
       {"mask grid:3x3 --f ''", "--f"},
-      {"mask grid:3x3 --f geometric:", "--f: geometric wants a number, as in --f geometric:RATIO, got 'geometric:'"},
-      {"mask grid:3x3 --f diffusion", "--f: diffusion wants a number, as in --f diffusion:TIME, got 'diffusion'"},
+      {"mask grid:3x3 --f geometric:", "--f: geometric takes a number, as in --f geometric:RATIO, got 'geometric:'"},
+      {"mask grid:3x3 --f diffusion", "--f: diffusion takes a number, as in --f diffusion:TIME, got 'diffusion'"},
       {"mask grid:3x3 --f geometric:x", "--f: 'x' is not a finite number"},
       {"mask grid:3x3 --f geometric:0.5,3", "--f: '0.5,3' is not a finite number"},
       {"mask grid:3x3 --f geomteric:2", "--f: unknown function 'geomteric'; did you mean geometric?"},
       {"mask grid:3x3 --f geometric:1e300", "beyond the range of float32"},
+      {"mask grid:3x3 --f 99999999999999999999", "has coefficients whose products are beyond the range of float32"},
       {"mask grid:3x3 --kind grf --f 1,1,1,1 --max-hops 2", "--f has 4 terms, and walks of at most 2 hops"},
       {"suggest grid:3x3 --f nan", "--f: 'nan' is not a finite number"},
   });
@@ -153,7 +168,7 @@ TEST(Usage, GraphsAreRefusedInWords) {
       {"suggest tree:-4", "a size must be from 1"},
       {"explain tree:-4", "a size must be from 1"},
       {"bench tree:-4", "a size must be from 1"},
-      {"mask hypercube:3 --kind toeplitz", "--kind toeplitz wants a grid"},
+      {"mask hypercube:3 --kind toeplitz", "--kind toeplitz needs a grid"},
       {"mask grid:3x3 --save mask.txt", "--save must end in .npz or .mtx, got 'mask.txt'"},
   });
 }

@@ -19,6 +19,10 @@ TEST(ConfigRanges, AreCheckedWhenAFileIsRead) {
   EXPECT_ERROR(parse(R"({"train": {"learning_rate": -1e-3}})"),
                "run.json: train.learning_rate must be >= 0, got -0.001");
   EXPECT_ERROR(parse(R"({"model": {"feature_offset": -1}})"), "run.json: model.feature_offset must be >= 0, got -1");
+  EXPECT_ERROR(parse(R"({"train": {"epsilon": 1e-300}})"),
+               "run.json: train.epsilon must be at least 1e-30, which float32 tells from 0, got 1e-300");
+  EXPECT_ERROR(parse(R"({"data": {"standard_deviation": [1e-300]}})"),
+               "run.json: data.standard_deviation must be at least 1e-6, got 1e-300");
   EXPECT_ERROR(parse(R"({"data": {"mixup": -2}})"), "run.json: data.mixup must be >= 0, got -2");
   EXPECT_ERROR(parse(R"({"data": {"kind": "imagenet"}})"), "run.json: data.kind must be idx, cifar10, cifar100,");
 }
@@ -28,6 +32,23 @@ TEST(ConfigRanges, AreCheckedWhenAKeyIsSet) {
   EXPECT_ERROR(override_config(config, "train.beta2", "1.5"), "train.beta2 must be in [0, 1), got 1.5");
   config = {};
   EXPECT_ERROR(override_config(config, "model.width", "0"), "model.width must be >= 1, got 0");
+}
+
+TEST(ConfigRanges, NoNumberIsBeyondWhatFloat32CanHold) {
+  for (const std::string& task : task_names()) {
+    const RunConfig defaults = parse("{\"task\": \"" + task + "\"}");
+    RunConfig listed = defaults;
+    for (const OptionField& field : option_fields(listed)) {
+      auto* const* list = std::get_if<std::vector<double>*>(&field.value);
+      if (!list && !std::holds_alternative<double*>(field.value)) continue;
+      for (const std::string number : {"1e300", "-1e300"}) {
+        std::string value = number;
+        for (size_t i = 1; list && i < (*list)->size(); ++i) value += "," + number;
+        RunConfig config = defaults;
+        EXPECT_ERROR(override_config(config, field.key, value), field.key + " must be");
+      }
+    }
+  }
 }
 
 TEST(ConfigRanges, LetSeveralKeysBeChangedInAnyOrder) {

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "data/names.h"
 #include "data/readers.h"
 #include "files.h"
 #include "support/compare.h"
@@ -28,6 +29,16 @@ std::vector<int64_t> all(const ImageDataset& dataset) {
 }
 
 }  // namespace
+
+TEST(Splits, AreReadAsTheyAreWritten) {
+  for (const Split split : {Split::train, Split::validation, Split::test}) {
+    EXPECT_EQ(kSplitNames.find(to_string(split)), split);
+    EXPECT_EQ(kSplitNames.parse("evaluate", "split", to_string(split)), split);
+  }
+  EXPECT_STREQ(to_string(Split::validation), "validation");
+  EXPECT_ERROR(kSplitNames.parse("evaluate", "split", "dev"),
+               "evaluate: split must be train, validation or test, got dev");
+}
 
 TEST(Idx, ReadsPlainAndGzip) {
   for (const bool packed : {false, true}) {

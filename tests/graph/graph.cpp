@@ -1,5 +1,7 @@
 #include "topomask/graph.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "graph_testing.h"
 
 namespace topomask {

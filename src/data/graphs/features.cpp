@@ -1,5 +1,7 @@
 #include "data/graphs/features.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>

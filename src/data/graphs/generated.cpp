@@ -1,5 +1,7 @@
 #include "data/graphs/generated.h"
 
+#include <ATen/ATen.h>
+
 namespace topomask {
 
 void GeneratedSet::add(int64_t nodes, const std::vector<Edge>& edges, int64_t label) {

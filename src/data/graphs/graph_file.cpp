@@ -1,7 +1,10 @@
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "core/out_of_memory.h"
 #include "data/graphs/features.h"
 #include "data/graphs/readers.h"
 #include "data/graphs/splits.h"
@@ -16,7 +19,7 @@ Graph read_named_graph(const std::string& path) {
   try {
     return read_graph(path);
   } catch (const c10::Error& error) {
-    TORCH_CHECK(false, kOpenGraphs, ": ", error.what_without_backtrace());
+    TORCH_CHECK(false, kOpenGraphs, ": ", error_text(error));
   }
 }
 

@@ -20,7 +20,7 @@ void GraphDataOptions::check(const std::string& origin) const {
   check.within("points", points, 0, 1 << 24);
   check.that(points == 0 || kind != "mesh" || edges == "nearest", "points",
              "0 where a mesh keeps its own edges (edges = given), got ", points);
-  check.not_negative("jitter", jitter);
+  check.not_negative("jitter", jitter, check.kLargestParameter);
   check.that(jitter == 0 || kind == "mesh" || kind == "radhar", "jitter", "0 where kind is not mesh or radhar, got ",
              jitter);
   check.within("window", window, 1, 1 << 20);

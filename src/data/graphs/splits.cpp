@@ -1,5 +1,7 @@
 #include "data/graphs/splits.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>

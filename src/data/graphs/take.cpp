@@ -1,3 +1,5 @@
+#include <ATen/ATen.h>
+
 #include "topomask/data/graph_set.h"
 
 namespace topomask {

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "core/out_of_memory.h"
+
 namespace topomask::io {
 namespace {
 
@@ -40,7 +42,7 @@ void check_options(const Origin& origin, const ReadOptions& options) {
 void warn_if_one_based(const Origin& origin, int64_t smallest, int64_t largest, const ReadOptions& options) {
   if (options.one_based || smallest != 1) return;
   const std::string text = c10::str(origin.op, ": ", origin.path, ": node ids run from 1 to ", largest,
-                                    ", so that node 0 has no edge; with ReadOptions::one_based id 1 is node 0");
+                                    ", so that node 0 has no edge; the option one_based reads id 1 as node 0");
   if (options.warn) {
     options.warn(text);
   } else {
@@ -79,6 +81,7 @@ Graph make_graph(const Origin& origin, int64_t nodes, EdgeList&& edges, const Re
                           {.directed = directed, .duplicates = options.duplicates, .self_loops = options.self_loops});
     return graph.weights().scalar_type() == weight_dtype ? graph : graph.to(weight_dtype);
   } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) fail(origin, "out of memory for ", nodes, " nodes");
     fail(origin, error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     fail(origin, "out of memory for ", nodes, " nodes");

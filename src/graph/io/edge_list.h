@@ -24,7 +24,7 @@ struct EdgeList {
 /// Refuses limits below 0 and weights that are neither float32 nor float64.
 void check_options(const Origin& origin, const ReadOptions& options);
 
-/// Tells options.warn, or stderr, where ids begin at 1 and were not said to.
+/// Warns through options.warn, or on stderr, where ids begin at 1 although `one_based` is not set.
 void warn_if_one_based(const Origin& origin, int64_t smallest, int64_t largest, const ReadOptions& options);
 
 /// The largest number of nodes that limits and int32 columns allow.

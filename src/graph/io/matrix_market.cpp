@@ -29,7 +29,7 @@ std::string lower_token(TextReader& reader, const char* what) {
   return word;
 }
 
-// Refuses what the format knows and graphs do not by its name.
+// Refuses, by its name, what Matrix Market allows and a graph cannot be.
 std::string one_of(TextReader& reader, const char* what, std::initializer_list<const char*> known) {
   const std::string word = lower_token(reader, what);
   std::string list;

@@ -16,7 +16,7 @@ namespace {
 using io::EdgeList;
 using io::TextReader;
 
-// The N of a comment such as "# Nodes: 1965206 Edges: 2766607"; 0 where it says nothing of the kind.
+// The N of a comment such as "# Nodes: 1965206 Edges: 2766607"; 0 if there is none.
 int64_t promised_nodes(const TextReader& reader, int64_t line, const std::string& comment, const ReadLimits& limits) {
   constexpr std::string_view kKey = "Nodes:";
   size_t at = comment.find(kKey);
@@ -54,7 +54,8 @@ int64_t read_id(TextReader& reader, const char* what, const ReadOptions& options
 void read_weight(TextReader& reader, EdgeList& edges, at::ScalarType dtype) {
   const bool has_weight = reader.peek() == TextReader::Next::token;
   const bool expected = edges.size() == 1 ? has_weight : !edges.weights.empty();
-  if (expected) edges.weights.push_back(reader.number("a weight, as on the lines before", dtype));
+  const char* what = has_weight ? "a weight" : "a weight, as on the lines before";
+  if (expected) edges.weights.push_back(reader.number(what, dtype));
   reader.end_line();
 }
 

@@ -9,7 +9,7 @@
 namespace topomask::io {
 
 /// Whether the entries of a symmetric file give each pair of nodes one value. Files in the usual order, one triangle by
-/// rows or by columns, are told while they are read; others are sorted.
+/// rows or by columns, are checked while they are read; others are sorted.
 class SymmetricPairs {
  public:
   void add(int64_t row, int64_t column, int64_t line);  ///< an entry, 0-based, in the order of the file

@@ -27,7 +27,7 @@ class ImageTask final : public Task {
                 "], the number of training images, got ", o.batch_size);
     TORCH_CHECK(o.accumulation <= o.batch_size, "train: accumulation must be in [1, ", o.batch_size, "], got ",
                 o.accumulation);
-    for (const std::string& split : splits()) dataset(split);  // what is missing is said before the first step
+    for (const std::string& split : splits()) dataset(split);  // missing data is reported before the first step
     loader_.emplace(training, LoaderOptions{.batch_size = o.batch_size,
                                             .workers = config_.data.workers,
                                             .prefetch = config_.data.prefetch,

@@ -37,7 +37,7 @@ class StepScores {
 };
 
 /// Where particles that lie on objects in frame `from` are in frame `to`, by the objects' poses: the truth of the
-/// simulator. `on_moved` tells those of objects that move between the frames.
+/// simulator. `on_moved` marks those of objects that move between the frames.
 struct TrueParticles {
   at::Tensor positions;  ///< float64 [N, 3]
   at::Tensor on_moved;   ///< bool [N]

@@ -9,6 +9,7 @@
 #include "core/checks.h"
 #include "data/random_order.h"
 #include "tasks/autocast.h"
+#include "tasks/from_data.h"
 #include "tasks/points/cloud_distance.h"
 #include "tasks/points/scores.h"
 #include "topomask/tasks/image_scores.h"
@@ -62,10 +63,9 @@ void PointTask::split_episodes() const {
 }
 
 const std::vector<int64_t>& PointTask::places(const std::string& split) const {
-  TORCH_CHECK(split == "train" || split == "validation" || split == "test",
-              "evaluate: split must be train, validation or test, got ", split);
+  const Split chosen = split_named(split);
   episodes();
-  return split == "train" ? train_ : split == "validation" ? validation_ : test_;
+  return chosen == Split::train ? train_ : chosen == Split::validation ? validation_ : test_;
 }
 
 void PointTask::open_training() {

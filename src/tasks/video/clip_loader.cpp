@@ -1,5 +1,6 @@
 #include "tasks/video/clip_loader.h"
 
+#include "core/threads.h"
 #include "data/random_order.h"
 
 namespace topomask {
@@ -23,9 +24,11 @@ VideoBatch ClipLoader::load(int64_t step) {
     first_ahead_ = step;
   }
   while (std::ssize(ahead_) <= workers_) {
-    ahead_.push_back(std::async(
-        std::launch::async,
-        [clips = clips_, places = indices(first_ahead_ + std::ssize(ahead_))] { return clips->batch(places); }));
+    ahead_.push_back(
+        std::async(std::launch::async, [clips = clips_, places = indices(first_ahead_ + std::ssize(ahead_))] {
+          compute_on_this_thread_only();
+          return clips->batch(places);
+        }));
   }
   VideoBatch batch = ahead_.front().get();
   ahead_.pop_front();

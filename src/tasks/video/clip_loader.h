@@ -5,13 +5,14 @@
 #include <future>
 #include <vector>
 
+#include "core/internal_api.h"
 #include "topomask/data/video.h"
 
-namespace topomask {
+namespace TOPOMASK_INTERNAL_API topomask {
 
 /// Batches of clips, without end: an epoch has a new random order and ends before a batch that would be smaller. A
 /// batch is a pure function of (data set, batch size, seed, step); threads make those of the next `workers` steps
-/// ahead.
+/// ahead, and compute on no other.
 class ClipLoader {
  public:
   ClipLoader(VideoPtr clips, int64_t batch_size, int64_t workers, uint64_t seed);

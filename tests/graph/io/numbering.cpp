@@ -20,10 +20,9 @@ TEST_F(Numbering, IdsThatBeginAtOneAreReadAsTheyStandAndNoticed) {
     EXPECT_EQ(graph.num_nodes(), 4);
     EXPECT_EQ(graph.degrees()[0].item<int64_t>(), 0);
     ASSERT_EQ(told.size(), 1) << content;
-    EXPECT_EQ(told[0],
-              "read_snap: " + path +
-                  ": node ids run from 1 to 3, so that node 0 has no edge; with ReadOptions::one_based id 1 is "
-                  "node 0");
+    EXPECT_EQ(told[0], "read_snap: " + path +
+                           ": node ids run from 1 to 3, so that node 0 has no edge; the option one_based reads id 1 as "
+                           "node 0");
   }
 }
 
@@ -33,7 +32,7 @@ TEST_F(Numbering, TheNoticeGoesToStderrWhereNobodyListens) {
   read_snap(path);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "read_snap: " + path +
-                ": node ids run from 1 to 2, so that node 0 has no edge; with ReadOptions::one_based id 1 is node 0\n");
+                ": node ids run from 1 to 2, so that node 0 has no edge; the option one_based reads id 1 as node 0\n");
 }
 
 TEST_F(Numbering, OtherFilesAreNotNoticed) {

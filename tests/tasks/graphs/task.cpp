@@ -240,7 +240,7 @@ TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {
   config = motif_run();
   config.graph_data.generated_validation = 0;
   config.train.select = "best";
-  EXPECT_ERROR(train(config, folder / "run", kQuiet), "select = best wants validation data");
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "select = best needs validation data");
   config = motif_run();
   config.train.patience = 3;
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "patience must be 0 where select is last, got 3");

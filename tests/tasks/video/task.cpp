@@ -1,11 +1,10 @@
-#include "topomask/tasks/video.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "support/compare.h"
 #include "topomask/config.h"
 #include "topomask/nn/vivit.h"
+#include "topomask/tasks/video.h"
 #include "topomask/train/train.h"
 #include "train/run_testing.h"
 

@@ -1,9 +1,10 @@
+#include "tasks/graphs/augment.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "data/radar_files.h"
 #include "support/compare.h"
-#include "tasks/graphs/augment.h"
 #include "topomask/tasks/task.h"
 
 namespace topomask::testing {

@@ -1,5 +1,3 @@
-#include "topomask/tasks/points.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -8,10 +6,11 @@
 #include "support/compare.h"
 #include "tasks/points/cloud_distance.h"
 #include "tasks/points/scores.h"
-#include "tasks/sliding_box.h"
+#include "tasks/points/sliding_box.h"
 #include "topomask/config.h"
 #include "topomask/data/episodes.h"
 #include "topomask/nn/point_model.h"
+#include "topomask/tasks/points.h"
 #include "topomask/train/train.h"
 #include "train/run_testing.h"
 
