@@ -11,6 +11,8 @@ import pathlib
 import re
 import sys
 
+from check_docs import wrap
+
 import topomask as tm
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "python-api.md"
@@ -19,10 +21,11 @@ PARTS = {
     "Graphs": ("graph", "clouds", "pattern", "meshes", "io"),
     "Walks": ("walks",),
     "Masks": ("mask", "library_mask", "modules", "walked", "structured", "forest"),
-    "Masks as functions": ("functional",),
+    "Masks as functions": ("families", "functional"),
     "Theory": ("theory",),
 }
-MODULES = ("nn", "dist", "pyg", "hf", "timm")
+MODULES = ("nn", "dist", "pyg", "hf", "timm", "plotting", "episodes", "train")
+ELSEWHERE = {"nn": "topomask.dropout", "pyg": "topomask.gps"}  # where a module has what it offers from
 
 
 def signature(value):
@@ -113,10 +116,11 @@ def page():
         lines += [f"## topomask.{module}", "", text(getattr(tm, module)), ""]
         for name, value in vars(getattr(tm, module)).items():
             place = getattr(value, "__module__", "")
-            own = place in (f"topomask.{module}", "topomask.gps" if module == "pyg" else "") or place.startswith("topomask.dist.")
+            own = place in (f"topomask.{module}", ELSEWHERE.get(module)) or place.startswith(f"topomask.{module}.")
             if own and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
                 lines += entry(f"{module}.{name}", value)
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
+    made = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
+    return wrap(made, code=True)  # signatures too, which Markdown joins again
 
 
 if __name__ == "__main__":

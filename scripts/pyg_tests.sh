@@ -19,7 +19,11 @@ if (($#)); then
   cp "$1" "$folder/test_transformer_conv.py"
 else
   url=https://raw.githubusercontent.com/pyg-team/pytorch_geometric/$version/test/nn/conv/test_transformer_conv.py
-  curl -fsSL --max-time 60 "$url" -o "$folder/test_transformer_conv.py" || skip "$url could not be fetched"
+  "$python" - "$url" "$folder/test_transformer_conv.py" 2>/dev/null <<'FETCH' || skip "$url could not be fetched"
+import sys, urllib.request
+with urllib.request.urlopen(sys.argv[1], timeout=60) as answer, open(sys.argv[2], "wb") as file:
+    file.write(answer.read())
+FETCH
 fi
 # The one change: which layer is tested.
 sed -i 's/^from torch_geometric.nn import TransformerConv$/from topomask.pyg import TransformerConv/' "$folder/test_transformer_conv.py"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _ops
+from . import _errors, _ops
 from ._traced import How
 from .features import FeatureMap, feature_map
 from .mask import DEFAULT_MEMORY_BUDGET, Mask
@@ -23,7 +23,7 @@ def _check_mask(op: str, mask: Any) -> None:
 
 
 def _autocast(x: Tensor) -> Tensor:
-    """What autocast makes of an input; in eager mode the library asks for itself."""
+    """What autocast makes of an input; in eager mode the library applies autocast itself."""
     kind = x.device.type
     if torch.is_autocast_enabled(kind) and x.dtype in (torch.float32, torch.float16, torch.bfloat16):
         return x.to(torch.get_autocast_dtype(kind))
@@ -43,14 +43,16 @@ def attention(
 ) -> Tensor:
     """Kernel attention with a multiplicative mask: out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V, D = diag((M ⊙ φ(Q)φ(K)ᵀ)1).
 
-    q, k: [..., N, d_k]; v: [..., N, D]; the same leading dimensions; a mask with H > 1 heads wants dimension −3 to be H. float64,
+    q, k: [..., N, d_k]; v: [..., N, D]; the same leading dimensions; a mask with H > 1 heads needs dimension −3 to be H. float64,
     float32, bfloat16 with float32 accumulation, on a GPU also float16. Returns [..., N, D].
 
     features: φ, by name ("relu", "elu", "exp", "squared_relu", "identity"), a FeatureMap, a function, or None where q and k are
-    features already. route: "automatic", "dense", "sparse", "features", "operator" or "fused"; the planner chooses unless one is named.
+    features already. route: "automatic", "dense", "sparse", "features", "operator" or "fused"; the planner chooses for "automatic".
     eps: the denominator is kept at least this far from zero, with its sign. memory_budget: bytes beyond inputs and output.
 
-    Differentiable once, in q, k, v and the mask's parameters. `explain` has the cost of every route.
+    Cost per slice, of which the planner takes the least: dense and fused N²·(m + D) multiply-adds, sparse nnz(M)·(m + D), features
+    nnz(Φ₁, Φ₂)·m·(D + 1), operator m·(D + 1) products M·x; `explain` has the seconds and bytes. Gradient: once, in q, k, v and the
+    mask's parameters.
     """
     _check_mask("attention", mask)
     fq, fk = q, k
@@ -75,10 +77,14 @@ def softmax_attention(
     eps: float = 1e-6,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> Tensor:
-    """Softmax attention modulated by a mask. Returns [..., N, D].
+    """Softmax attention modulated by a mask: out_i = Σ_j w_ij v_j / Σ_j w_ij, S = scale·QKᵀ, scale = 1/√d_k by default.
 
-    mode "multiplicative": weights M_ij·exp(s_ij), normalised, absent pairs excluded; sparse, fused or dense route. mode "additive":
-    softmax(S + M), an absent entry being 0, so that every pair attends: O(N²) by name. S = scale·QKᵀ, 1/√d_k where left out.
+    q, k: [..., N, d_k]; v: [..., N, D]; dtypes and heads as in `attention`. Returns [..., N, D]. mode "multiplicative": weights
+    w_ij = M_ij·exp(s_ij), absent pairs excluded; sparse, fused or dense route. mode "additive": w_ij = exp(s_ij + M_ij), an absent
+    entry being 0, so that every pair attends; fused or dense. eps, memory_budget as in `attention`.
+
+    Cost per slice: sparse nnz(M)·(d_k + D) multiply-adds, fused and dense N²·(d_k + D); fused takes O(N·D) memory. Gradient: once,
+    in q, k, v and the mask's parameters.
     """
     _check_mask("softmax_attention", mask)
     if mode not in ("multiplicative", "additive"):
@@ -142,10 +148,19 @@ def explain(
 ) -> Plan:
     """What `attention` would do with the same arguments: the routes with their estimated time and memory, the choice and why."""
     _check_mask("explain", mask)
+    if isinstance(q, Tensor) and q.dim() < 2:
+        raise ValueError(f"explain: q must be [..., N = {mask.size}, C], got {list(q.shape)}")
     row = feature_map(features)(q[..., :1, :])  # one row tells how many features the map makes
     fq = row.expand(*q.shape[:-1], row.shape[-1])
     fk = fq if k.shape == q.shape and k.dtype == q.dtype and k.device == q.device else k  # refused by the library
     return Plan._of(_ops.method(mask._object, "explain", fq, fk, v, memory_budget))
+
+
+def _device(device: torch.device | str) -> torch.device:
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"device must be cpu or cuda, got {device}") from None
 
 
 def _counts(mask: Mask, slices: int, features: int, value_dim: int) -> list[int]:
@@ -165,7 +180,7 @@ def plan_attention(
 ) -> Plan:
     """The plan for sizes that are not tensors yet: slices = batch × heads, m features, D value dimensions, on "cpu" or "cuda"."""
     counts = _counts(mask, slices, features, value_dim)
-    return Plan._of(_ops.method(mask._object, "plan_attention", counts, dtype, torch.device(device), training, memory_budget))
+    return Plan._of(_ops.method(mask._object, "plan_attention", counts, dtype, _device(device), training, memory_budget))
 
 
 def plan_softmax(
@@ -180,6 +195,9 @@ def plan_softmax(
     additive: bool = False,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> Plan:
-    """The same for softmax attention, which has the routes sparse and dense; an additive mask only dense."""
+    """The same for softmax attention, which has the routes fused, sparse and dense; an additive mask has no sparse one."""
     counts = _counts(mask, slices, features, value_dim)
-    return Plan._of(_ops.method(mask._object, "plan_softmax", counts, dtype, torch.device(device), training, additive, memory_budget))
+    return Plan._of(_ops.method(mask._object, "plan_softmax", counts, dtype, _device(device), training, additive, memory_budget))
+
+
+_errors.explain_arguments(__name__)

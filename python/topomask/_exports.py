@@ -11,6 +11,8 @@ from ._attention import (
     plan_softmax,
     softmax_attention,
 )
+from .clouds import NeighbourWalks, cloud_graph, cloud_neighbours, neighbour_attention, symmetric_cloud_graph
+from .families import PowerSeriesBasis
 from .features import (
     FeatureMap,
     favor_directions,
@@ -21,7 +23,6 @@ from .forest import (
     minimum_spanning_forest,
 )
 from .functional import (
-    PowerSeriesBasis,
     ad_hoc_mask,
     asymmetric_grf_mask,
     auto_mask,
@@ -39,8 +40,8 @@ from .functional import (
     node_frequency_mask,
     node_kernel_mask,
     none_mask,
-    power_series_basis,
     per_head_mask,
+    power_series_basis,
     power_series_mask,
     product_diffusion_mask,
     projected_mask,
@@ -55,7 +56,6 @@ from .functional import (
     weighted_neighbours_mask,
     with_global_tokens,
 )
-from .clouds import NeighbourWalks, cloud_graph, cloud_neighbours, neighbour_attention, symmetric_cloud_graph
 from .graph import (
     Components,
     Graph,

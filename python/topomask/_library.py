@@ -10,7 +10,7 @@ import torch
 
 
 def library_path() -> pathlib.Path:
-    """The shared library: the one TOPOMASK_LIBRARY names, the one beside this package, or that of a build in the checkout."""
+    """The shared library: the one TOPOMASK_LIBRARY names, the one next to this package, or that of a build in the checkout."""
     named = os.environ.get("TOPOMASK_LIBRARY")
     if named:
         return pathlib.Path(named)
@@ -23,7 +23,7 @@ def library_path() -> pathlib.Path:
 
 
 def build_of(library: pathlib.Path) -> dict[str, str]:
-    """What `_build.py` beside the library says: `torch`, the version it was built against, and `cuda`. Empty without one."""
+    """What `_build.py` next to the library contains: `torch`, the version it was built against, and `cuda`. Empty without one."""
     file = library.parent / "_build.py"
     if not file.exists():
         return {}
@@ -31,7 +31,7 @@ def build_of(library: pathlib.Path) -> dict[str, str]:
 
 
 def mismatch(build: dict[str, str], installed: str) -> str | None:
-    """One sentence if a library of that build cannot be loaded beside that torch: their C++ interfaces differ."""
+    """One sentence if a library of that build cannot be loaded together with that torch: their C++ interfaces differ."""
     built = build.get("torch", "")
     if not built or built.split(".")[:2] == installed.split("+")[0].split(".")[:2]:
         return None

@@ -7,14 +7,16 @@ this file. Errors of the library come back as ValueError or TypeError, with the 
 from __future__ import annotations
 
 import atexit
-import re
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from . import _library
+from ._errors import translated
 
 _library.load()
 
@@ -26,78 +28,92 @@ Object = torch.ScriptObject
 _classes: Any = torch.classes.topomask
 _ops: Any = torch.ops.topomask
 
-_OWN = re.compile(r"^[\w.:/ -]{1,200}?: ")
-_MISMATCH = re.compile(
-    r"Expected (a value of|at most|integer|type)|is missing value for argument|Unknown keyword argument|Could not cast"
-)
 
-
-def _translated(error: RuntimeError) -> Exception:
-    """The library's text without torch's stack trace, as the exception Python would raise."""
-    text = str(error)
-    for end in ("\nException raised from", "\nC++ CapturedTraceback", "\nPosition:"):
-        text = text.split(end)[0]
-    if text.endswith("No such file or directory"):
-        return FileNotFoundError(text)
-    if _MISMATCH.search(text):
-        return TypeError(text.replace("__torch__.torch.classes.topomask.", ""))
-    return ValueError(text) if _OWN.match(text) else RuntimeError(text)
-
-
-def _call(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def _call(name: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    if _functorch() is not None or forward_ad._current_level >= 0:
+        _refuse_transformed(name, arguments)
     try:
         return function(*arguments)
     except RuntimeError as error:
-        raise _translated(error) from None
+        meant = translated(error)
+        if isinstance(meant, RuntimeError):
+            refuse_transforms(name)
+        raise meant from None
 
 
 def static(kind: str, name: str, *arguments: Any) -> Any:
     """The static method `name` of the TorchBind class `kind`."""
-    return _call(getattr(getattr(_classes, kind), name), arguments)
+    return _call(name, getattr(getattr(_classes, kind), name), arguments)
 
 
 def new(kind: str, *arguments: Any) -> Any:
     """A new object of the TorchBind class `kind`."""
-    return _call(getattr(_classes, kind), arguments)
+    return _call(kind, getattr(_classes, kind), arguments)
 
 
 def method(target: Any, name: str, *arguments: Any) -> Any:
     """The method `name` of a TorchBind object."""
-    return _call(getattr(target, name), arguments)
+    return _call(name, getattr(target, name), arguments)
 
 
-# Eager attention: `method` by name, for the two calls where a microsecond counts.
+# Transforms of functions that C++ does not support. torch.func has no way into C++ autograd functions, and for some
+# masks it would fail far inside; the same holds for forward-mode derivatives.
 
 _functorch = torch._C._functorch.peek_interpreter_stack
 
 
-def refuse_transforms(op: str) -> None:
-    """torch.func has no way into C++ autograd functions, and for some masks it would fail far inside."""
+def refuse_transforms(op: str, *tensors: Tensor) -> None:
+    """Refuses to be called inside a transform of torch.func, and for tensors that carry a forward-mode derivative."""
     if _functorch() is not None:
         raise RuntimeError(
-            f"topomask: {op} must be called outside of torch.func's transforms (grad, vjp, jvp, vmap); it takes any leading "
-            "dimensions, and torch.autograd.grad differentiates it"
+            f"topomask: {op} must be used outside of torch.func's transforms (grad, vjp, jvp, vmap); masks and attention take any "
+            "leading dimensions, and torch.autograd.grad differentiates them"
         )
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise RuntimeError(f"topomask: {op} has no forward-mode derivative; torch.autograd.grad has the backward one")
+
+
+def _refuse_transformed(op: str, arguments: Sequence[Any]) -> None:
+    """The same for calls into C++ that are harmless where none of their tensors is transformed."""
+    inside = (item for value in arguments for item in (value if isinstance(value, (list, tuple)) else (value,)))
+    tensors = [item for item in inside if isinstance(item, Tensor)]
+    if _functorch() is None or any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in tensors):
+        refuse_transforms(op, *tensors)
+
+
+def once(op: str, out: Tensor) -> Tensor:
+    """An output that is differentiable once: a gradient that could be differentiated again is refused when it is asked for."""
+    if out.requires_grad:
+        out.register_hook(functools.partial(_refuse_second, op))
+    return out
+
+
+def _refuse_second(op: str, _: Tensor) -> None:
+    if torch.is_grad_enabled():
+        raise RuntimeError(f"{op}: create_graph must be False; masks and attention are differentiable once")
+
+
+# Eager attention: `method` by name, for the two calls where a microsecond counts.
 
 
 def attention(method: Any, q: Tensor, k: Tensor, v: Tensor, route: str, eps: float, memory_budget: int) -> Tensor:
-    refuse_transforms("attention")
+    refuse_transforms("attention", q, k, v)
     try:
         out: Tensor = method(q, k, v, route, eps, memory_budget)
         return out
     except RuntimeError as error:
-        raise _translated(error) from None
+        raise translated(error) from None
 
 
 def softmax_attention(
     method: Any, q: Tensor, k: Tensor, v: Tensor, mode: str, scale: float | None, route: str, eps: float, memory_budget: int
 ) -> Tensor:
-    refuse_transforms("softmax_attention")
+    refuse_transforms("softmax_attention", q, k, v)
     try:
         out: Tensor = method(q, k, v, mode, scale, route, eps, memory_budget)
         return out
     except RuntimeError as error:
-        raise _translated(error) from None
+        raise translated(error) from None
 
 
 def signed(seed: int) -> int:

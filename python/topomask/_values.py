@@ -30,12 +30,15 @@ def real(what: str, value: Any) -> Tensor:
     return made if made.is_floating_point() else made.to(torch.get_default_dtype())
 
 
-def sizes(what: str, dims: Any) -> list[int]:
+def sizes(what: str, dims: Any, least: int | None = None) -> list[int]:
     """Sizes given as one number or as a sequence of them."""
     try:
-        return [operator.index(size) for size in (dims if isinstance(dims, (Sequence, torch.Size)) else [dims])]
+        found = [operator.index(size) for size in (dims if isinstance(dims, (Sequence, torch.Size)) else [dims])]
     except TypeError:
         raise TypeError(f"{what} must be an integer or a sequence of integers, got {dims!r}") from None
+    if least is not None and any(size < least for size in found):
+        raise ValueError(f"{what} must be >= {least}, got {min(found)}")
+    return found
 
 
 def known(what: str, given: Iterable[str], names: Sequence[str]) -> None:

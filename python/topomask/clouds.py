@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from . import _ops
+from . import _errors, _ops
 from .graph import Graph
 
 
@@ -23,7 +23,7 @@ def cloud_graph(neighbours: Tensor) -> Graph:
 
 
 def symmetric_cloud_graph(neighbours: Tensor) -> Graph:
-    """Likewise with an edge where either end chose the other. Its size depends on the points, so that a GPU is waited for."""
+    """Likewise with an edge where either end chose the other. Its size depends on the points, so that the call waits for a GPU."""
     return Graph._of(_ops.static("NeighbourWalks", "symmetric_cloud_graph", neighbours))
 
 
@@ -61,7 +61,13 @@ class NeighbourWalks:
 
 
 def neighbour_attention(q: Tensor, k: Tensor, v: Tensor, walks: NeighbourWalks, f: Tensor, *, eps: float = 1e-6) -> Tensor:
-    """D⁻¹(M ⊙ QKᵀ)V for q, k [..., m], features already (φ ≥ 0), and v [..., d] whose leading dimensions have `walks.nodes` elements.
-    f [hops + 1]. Differentiable in q, k, v and f."""
+    """out = D⁻¹(M ⊙ QKᵀ)V over the walks of a batch of clouds, M = Σ_t f_t Wᵗ, D as in `attention`. q, k [..., m], features
+    already (φ ≥ 0), and v [..., D] → [..., D]; the leading dimensions have `walks.nodes` elements. f [hops + 1].
+
+    Cost: nodes·paths·(m + D) multiply-adds. Gradient: once, in q, k, v and f.
+    """
     out: Tensor = _ops.method(walks._object, "attention", q, k, v, f, eps)
     return out
+
+
+_errors.explain_arguments(__name__)

@@ -73,6 +73,8 @@ def _symmetric(edge_index: Tensor, weights: Tensor | None, nodes: int) -> bool:
 
 
 def from_pyg(data: Any, *, directed: bool | None = None) -> Graph:
+    if not hasattr(data, "edge_index"):
+        raise TypeError(f"Graph.from_pyg: data must have an edge_index, as PyG's Data has, got {type(data).__name__}")
     edge_index, nodes = data.edge_index, int(data.num_nodes)
     weights = getattr(data, "edge_weight", None)
     if directed is None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 @torch.library.register_fake("topomask::sample_walks")  # type: ignore[untyped-decorator]
 def sample_walks(
-    offsets: Tensor, columns: Tensor, weights: Tensor, *, group_products: bool = False, **options: Any
+    pattern: Sequence[Tensor], weights: Tensor, *, group_products: bool = False, **options: Any
 ) -> tuple[Tensor, ...]:
     context = torch.library.get_ctx()
     triples, entries = context.new_dynamic_size(), context.new_dynamic_size()
@@ -23,7 +23,7 @@ def sample_walks(
     def empty(dtype: torch.dtype, *shape: Any) -> Tensor:
         return weights.new_empty(shape, dtype=dtype)
 
-    rows = offsets.shape[0]
+    rows = pattern[0].shape[0]
     return (
         empty(torch.int64, rows),  # offsets
         empty(torch.int32, triples),  # columns
@@ -51,17 +51,17 @@ def row_tiles(pattern: Sequence[Tensor]) -> Tensor:
 
 
 @torch.library.register_fake("topomask::walk_table")  # type: ignore[untyped-decorator]
-def walk_table(offsets: Tensor, columns: Tensor, factors: Tensor, *options: Any) -> list[Tensor]:
+def walk_table(pattern: Sequence[Tensor], factors: Tensor, *options: Any) -> list[Tensor]:
     context = torch.library.get_ctx()
     triples, entries = context.new_dynamic_size(), context.new_dynamic_size()
     of = factors.new_empty
     return [
-        torch.empty_like(offsets),
+        torch.empty_like(pattern[0]),
         of(triples, dtype=torch.int32),
         of(triples, dtype=torch.int16),
         of(triples),
         of(triples, dtype=torch.int32),
-        torch.empty_like(offsets),
+        torch.empty_like(pattern[0]),
         of(entries, dtype=torch.int32),
         of(entries + 1, dtype=torch.int64),
     ]
@@ -69,8 +69,7 @@ def walk_table(offsets: Tensor, columns: Tensor, factors: Tensor, *options: Any)
 
 @torch.library.register_fake("topomask::walk_visits")  # type: ignore[untyped-decorator]
 def walk_visits(
-    offsets: Tensor,
-    columns: Tensor,
+    pattern: Sequence[Tensor],
     factors: Tensor,
     threshold: Tensor | None,
     alias: Tensor | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _ops
+from . import _errors, _ops
 
 SCALINGS = ("none", "inverse_sqrt", "inverse_fourth_root")
+NAMES = ("identity", "relu", "elu", "exp", "squared_relu")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,6 +28,17 @@ class FeatureMap:
     omega: Tensor | None = None
     stabilised: bool = False
     drawn: tuple[int, int, bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.function is None and self.omega is None and self.name not in NAMES:
+            raise ValueError(f"FeatureMap: name must be one of {', '.join(NAMES)}, got {self.name}")
+        if self.function is not None and not callable(self.function):
+            raise TypeError(f"FeatureMap.custom: function must be a function, got {_errors.shown(self.function)}")
+        if self.omega is not None and (not isinstance(self.omega, Tensor) or self.omega.dim() != 2):
+            got = list(self.omega.shape) if isinstance(self.omega, Tensor) else _errors.shown(self.omega)
+            raise ValueError(f"FeatureMap.favor: omega must be [m, d_k], got {got}")
+        if not 0 <= self.offset < math.inf:
+            raise ValueError(f"FeatureMap.relu: offset must be finite and >= 0, got {self.offset}")
 
     @staticmethod
     def identity() -> FeatureMap:
@@ -79,6 +92,11 @@ class FeatureMap:
         """A function of your own, [..., d_k] → [..., m]."""
         return FeatureMap(name, function=function)
 
+    @property
+    def relu_offset(self) -> float | None:
+        """The offset where the map is max(x, 0) + offset and nothing else, which kernels may compute themselves; otherwise None."""
+        return self.offset if self.name == "relu" and self.function is None and self.scaling == "none" else None
+
     def scaled(self, scaling: str) -> FeatureMap:
         """The map after a scaling of its input: "none", "inverse_sqrt" (x/√d_k) or "inverse_fourth_root" (x/d_k^{1/4})."""
         if scaling not in SCALINGS:
@@ -110,7 +128,10 @@ class FeatureMap:
         if self.scaling != "none":
             x = x * x.shape[-1] ** (-0.5 if self.scaling == "inverse_sqrt" else -0.25)
         if self.function is not None:
-            return self.function(x)
+            made = self.function(x)
+            if not isinstance(made, Tensor):
+                raise TypeError(f"FeatureMap.custom: function must return a tensor, got {_errors.shown(made)}")
+            return made
         if self.name == "relu":
             return torch.relu(x) + self.offset if self.offset else torch.relu(x)
         if self.name == "elu":
@@ -162,3 +183,6 @@ def feature_map(features: Any) -> FeatureMap:
     if callable(features):
         return FeatureMap.custom(getattr(features, "__name__", "custom"), features)
     raise TypeError(f"attention: features must be a name, a FeatureMap, a function or None, got {type(features).__name__}")
+
+
+_errors.explain_arguments(__name__)

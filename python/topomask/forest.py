@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _ops
+from . import _errors, _ops, _values
 from ._structure import Structure, register
+from ._values import Values
 from .graph import Graph
 
 
@@ -126,14 +127,14 @@ class DistanceFunction(Structure):
         return DistanceFunction("constant_exponential", (float(a), 0.0 if b is None else float(b)))
 
     @staticmethod
-    def table(f: Tensor) -> DistanceFunction:
+    def table(f: Values) -> DistanceFunction:
         """f[x] on integer distances, 0 from K on; [K], or [H, K] for a table per head; learnable."""
-        return DistanceFunction("table", (f,))
+        return DistanceFunction("table", (_values.real("DistanceFunction.table: f", f),))
 
     @staticmethod
     def on_integers(f: Callable[[float], float]) -> DistanceFunction:
         """Any f, on integer distances: read once, at 0, 1, … up to the diameter."""
-        return DistanceFunction("on_integers", (f,))
+        return DistanceFunction("on_integers", (_function(f),))
 
     @staticmethod
     def polynomial(coefficients: Sequence[float]) -> DistanceFunction:
@@ -148,12 +149,16 @@ class DistanceFunction(Structure):
     @staticmethod
     def smooth(f: Callable[[float], float], tolerance: float = 1e-6) -> DistanceFunction:
         """A smooth f on real distances, replaced by expansions that are off by at most tolerance·max|f|."""
-        return DistanceFunction("smooth", (f, float(tolerance)))
+        return DistanceFunction("smooth", (_function(f), float(tolerance)))
 
     def __mul__(self, other: DistanceFunction) -> DistanceFunction:
+        if not isinstance(other, DistanceFunction):
+            return NotImplemented
         return DistanceFunction("product", (self, other))
 
     def __add__(self, other: DistanceFunction) -> DistanceFunction:
+        if not isinstance(other, DistanceFunction):
+            return NotImplemented
         return DistanceFunction("sum", (self, other))
 
     def __call__(self, distance: float) -> float:
@@ -163,6 +168,12 @@ class DistanceFunction(Structure):
     def __repr__(self) -> str:
         shown = (f"[{', '.join(map(str, a.shape))}]" if isinstance(a, Tensor) else repr(a) for a in self.arguments)
         return f"DistanceFunction.{self.kind}({', '.join(shown)})"
+
+
+def _function(f: Callable[[float], float]) -> Callable[[float], float]:
+    if not callable(f):
+        raise TypeError(f"f must be a function, got {_errors.shown(f)}")
+    return f
 
 
 def _bound(argument: Any) -> Any:
@@ -176,3 +187,6 @@ def _bound(argument: Any) -> Any:
 
 def _evaluator(f: Callable[[float], float]) -> Callable[[str, list[Tensor]], list[Tensor]]:
     return lambda method, arguments: [torch.tensor(float(f(arguments[0].item())), dtype=torch.float64)]
+
+
+_errors.explain_arguments(__name__)

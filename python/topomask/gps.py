@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from . import _errors
 from ._attention import Features, attention
 from .convert import _symmetric
 from .features import feature_map
@@ -17,20 +18,23 @@ from .graph import Graph
 from .mask import Mask
 from .modules import _coefficients
 from .nn import KINDS, attend
-from .walks import sample_walks
+from .walks import _options, sample_walks
 
 _NAMES = ("grf", "power_series", "neighbours", "none")
 
 
 class GPSAttention(nn.MultiheadAttention):
-    """Multi-head attention modulated by a mask over the graph that GPSConv is called with; `use_in_gps` puts it there.
+    """Multi-head attention modulated by a mask over the graph that GPSConv is called with, out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V by
+    default; `use_in_gps` puts it there. x [graphs, nodes, channels] → the same.
 
-    mask: "grf" (graph random features; walk options as further arguments), "power_series", "neighbours", "none" (linear attention
-    inside each graph), or a function (graph, f) → Mask that is called once per edge_index. `f` [heads, terms], exp(−k) at first, is
-    learnable and shared by all graphs. kind and features as in `topomask.nn.MaskedAttention`.
+    mask: "grf" (graph random features; walk options as further arguments), "power_series", "neighbours", "none" (linear
+    attention inside each graph), or a function (graph, f) → Mask that is called once per edge_index. `f` [heads, terms],
+    exp(−k) at first, is learnable and shared by all graphs. kind and features as in `topomask.nn.MaskedAttention`.
 
-    A `Batch` is one block-diagonal graph: no node attends into another graph. Parameters are those of torch's MultiheadAttention,
-    and `f`. Masks are kept while their edge_index lives. Cost: that of `attention` over the nodes, without padding.
+    A `Batch` is one block-diagonal graph: no node attends into another graph. Parameters are those of torch's
+    MultiheadAttention, and `f`. Masks are kept while their edge_index lives.
+
+    Cost: that of `attention` over the nodes, without padding. Gradient: once, in x, the linear layers and f.
     """
 
     def __init__(
@@ -45,6 +49,9 @@ class GPSAttention(nn.MultiheadAttention):
         bias: bool = True,
         **walks: Any,
     ) -> None:
+        channels, heads = _errors.count("channels", channels, 1), _errors.count("heads", heads, 1)
+        if channels % heads:
+            raise ValueError(f"GPSAttention: channels must be a multiple of heads = {heads}, got {channels}")
         super().__init__(channels, heads, bias=bias, batch_first=True)
         if isinstance(mask, str) and mask not in _NAMES:
             raise ValueError(f"GPSAttention: mask must be one of {', '.join(_NAMES)} or a function, got {mask}")
@@ -56,6 +63,7 @@ class GPSAttention(nn.MultiheadAttention):
             )
         if walks and mask != "grf":
             raise TypeError(f"GPSAttention: {next(iter(walks))} must come with mask grf")
+        _options(None, walks)  # refuses what is no option
         self.mask, self.kind, self.features, self.walks = mask, kind, features, walks
         if mask not in ("neighbours", "none"):
             self.f = _coefficients(None, terms, heads, torch.float32, torch.device("cpu"))
@@ -127,7 +135,7 @@ class GPSAttention(nn.MultiheadAttention):
 
 
 def _note_graph(conv: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Before GPSConv's forward(x, edge_index, …): tells its attention the graph."""
+    """Before GPSConv's forward(x, edge_index, …): gives its attention the graph."""
     x = args[0] if args else kwargs["x"]
     edge_index = args[1] if len(args) > 1 else kwargs["edge_index"]
     if isinstance(conv.attn, GPSAttention):
@@ -144,3 +152,6 @@ def use_in_gps(conv: nn.Module, attention: GPSAttention) -> nn.Module:
     conv.attn = attention
     conv.register_forward_pre_hook(_note_graph, with_kwargs=True)
     return conv
+
+
+_errors.explain_arguments(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import _ops, _values
+from . import _errors, _ops, _values
 from ._structure import Structure, device_and_dtype, register
 from ._values import Values
 from .pattern import Pattern
@@ -266,7 +266,7 @@ class Graph(Structure):
 
     def plot(self, positions: Tensor | None = None, *, values: Tensor | None = None, ax: Any = None) -> Any:
         """Draws the graph with matplotlib and returns the axes. positions [N, 2] or [N, 3]; where left out, a grid lies as a grid,
-        and others up to 2 000 nodes as their distances in hops want it. values [N]: the colours of the nodes."""
+        and others up to 2 000 nodes by their distances in hops. values [N]: the colours of the nodes."""
         from .plotting import plot_graph
 
         return plot_graph(self, positions, values, ax)
@@ -341,3 +341,6 @@ class GraphBatch:
 
     def __repr__(self) -> str:
         return f"GraphBatch({len(self)} graphs, {self.graph!r})"
+
+
+_errors.explain_arguments(__name__)

@@ -1,12 +1,13 @@
-"""Readers and writers of graph files. Every size in a file is checked before memory is taken for it."""
+"""Readers and writers of graph files. Every size in a file is checked before memory is allocated for it."""
 
 from __future__ import annotations
 
 import os
+import warnings
 
 import torch
 
-from . import _ops
+from . import _errors, _ops
 from .graph import Graph
 
 Path = str | os.PathLike[str]
@@ -18,18 +19,19 @@ def _read(
     directed: bool,
     duplicates: str,
     self_loops: str,
-    max_nodes: int,
-    max_edges: int,
-    max_isolated: int,
+    limits: tuple[int, int, int],
     dtype: torch.dtype,
+    one_based: bool = False,
 ) -> Graph:
+    """limits: max_nodes, max_edges, max_isolated. What the reader reports about the file becomes a warning at the caller's line."""
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{format}: dtype must be torch.float32 or torch.float64, got {dtype}")
     wide = dtype == torch.float64
-    where = os.fspath(path)
-    return Graph._of(
-        _ops.static("Graph", "read", format, where, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, wide)
-    )
+    options = (directed, duplicates, self_loops, list(limits), wide, one_based)
+    made, messages = _ops.static("Graph", "read", format, os.fspath(path), *options)
+    for message in messages:
+        warnings.warn(_errors.in_python(message), UserWarning, stacklevel=_errors.callers_level())
+    return Graph._of(made)
 
 
 def read_graph(
@@ -42,14 +44,17 @@ def read_graph(
     max_edges: int = 2**33,
     max_isolated: int = 2**24,
     dtype: torch.dtype = torch.float32,
+    one_based: bool = False,
 ) -> Graph:
     """A graph file by its extension: .txt .edges .el (SNAP), .graph .metis (METIS), .mtx (Matrix Market), each with or without
     .gz; .npz.
 
     directed: for SNAP and npz. duplicates: "first", "sum" or "refuse"; self_loops: "keep", "drop" or "refuse". A file that has or
-    promises more than max_nodes, max_edges or max_isolated is refused. dtype: of the weights, for text formats.
+    promises more than max_nodes, max_edges or max_isolated is refused. dtype: of the weights, for text formats. one_based: for SNAP
+    and npz, id 1 is node 0; a file whose ids begin at 1 is read as it stands without it, with a warning.
     """
-    return _read("read_graph", path, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, dtype)
+    limits = (max_nodes, max_edges, max_isolated)
+    return _read("read_graph", path, directed, duplicates, self_loops, limits, dtype, one_based)
 
 
 def read_snap(
@@ -62,9 +67,11 @@ def read_snap(
     max_edges: int = 2**33,
     max_isolated: int = 2**24,
     dtype: torch.dtype = torch.float32,
+    one_based: bool = False,
 ) -> Graph:
-    """SNAP edge list: `source target [weight]` per line, 0-based, `#` comments; plain or gzip."""
-    return _read("read_snap", path, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, dtype)
+    """SNAP edge list: `source target [weight]` per line, `#` comments; plain or gzip. Options as in `read_graph`."""
+    limits = (max_nodes, max_edges, max_isolated)
+    return _read("read_snap", path, directed, duplicates, self_loops, limits, dtype, one_based)
 
 
 def read_metis(
@@ -75,8 +82,8 @@ def read_metis(
     max_edges: int = 2**33,
     dtype: torch.dtype = torch.float32,
 ) -> Graph:
-    """METIS graph file: header `N E [fmt [ncon]]`, then the 1-based neighbours of each node."""
-    return _read("read_metis", path, False, duplicates, "keep", max_nodes, max_edges, 2**24, dtype)
+    """METIS graph file: header `N E [fmt [ncon]]`, then the 1-based neighbours of each node. Options as in `read_graph`."""
+    return _read("read_metis", path, False, duplicates, "keep", (max_nodes, max_edges, 2**24), dtype)
 
 
 def read_matrix_market(
@@ -89,8 +96,9 @@ def read_matrix_market(
     max_isolated: int = 2**24,
     dtype: torch.dtype = torch.float32,
 ) -> Graph:
-    """Matrix Market coordinate file, square; `general` is directed, `symmetric` undirected."""
-    return _read("read_matrix_market", path, False, duplicates, self_loops, max_nodes, max_edges, max_isolated, dtype)
+    """Matrix Market coordinate file, square; `general` is directed, `symmetric` undirected. Options as in
+    `read_graph`."""
+    return _read("read_matrix_market", path, False, duplicates, self_loops, (max_nodes, max_edges, max_isolated), dtype)
 
 
 def read_npz(
@@ -102,9 +110,12 @@ def read_npz(
     max_nodes: int = 2**31,
     max_edges: int = 2**33,
     max_isolated: int = 2**24,
+    one_based: bool = False,
 ) -> Graph:
-    """NumPy archive with `src`, `dst` [E], optional `weight` [E] and `num_nodes`."""
-    return _read("read_npz", path, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, torch.float32)
+    """NumPy archive with `src`, `dst` [E], optional `weight` [E], whose dtype is kept, and `num_nodes`. Options as in
+    `read_graph`."""
+    limits = (max_nodes, max_edges, max_isolated)
+    return _read("read_npz", path, directed, duplicates, self_loops, limits, torch.float32, one_based)
 
 
 def _write(format: str, graph: Graph, path: Path) -> None:
@@ -147,3 +158,6 @@ def write_graph(graph: Graph, path: Path) -> None:
             return writer(graph, path)
     known = " ".join(ending for endings in _WRITERS for ending in endings)
     raise ValueError(f"write_graph: path must end in one of {known}, got {os.fspath(path)}")
+
+
+_errors.explain_arguments(__name__)

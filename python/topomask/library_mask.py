@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import _ops, _traced
+from . import _errors, _ops, _traced
 from ._arguments import Arguments, Recipe, bound, filled, same
 from .graph import Graph
 from .mask import DEFAULT_MEMORY_BUDGET, Mask
@@ -16,14 +16,20 @@ from .pattern import Pattern
 
 
 class LibraryMask(Arguments, Mask):
-    """A mask of the C++ library: a family and its arguments.
+    """A mask M = family(arguments) of the C++ library, [N, N] or one per head [H, N, N], by its products with x [..., N, C].
 
-    Parameters among the arguments are parameters of the module; the tensors of graphs, walks and patterns are its buffers, so that
-    `state_dict`, `.to`, `copy.deepcopy` and DDP work as on any module. Other tensors that require grad are kept as they are:
-    gradients flow to them. Mask values are float32 or float64: `.half()` and `.bfloat16()` leave their precision alone.
+    Parameters among the arguments are parameters of the module; the tensors of graphs, walks and patterns are its buffers, so
+    that `state_dict`, `.to`, `copy.deepcopy` and DDP work as on any module. Other tensors that require grad are kept as they
+    are. Mask values are float32 or float64: `.half()` and `.bfloat16()` leave their precision alone.
+
+    Cost: that of the family. Gradient: once, in x and in every tensor among the arguments that requires one.
     """
 
     _made_on_cpu = False  # the C++ function that makes the mask takes tensors on the CPU only
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> LibraryMask:
+        _ops.refuse_transforms(cls.__name__)
+        return super().__new__(cls)
 
     def __init__(self, family: str, arguments: dict[str, Any], *, kind: str = "Mask") -> None:
         nn.Module.__init__(self)
@@ -119,14 +125,14 @@ class LibraryMask(Arguments, Mask):
     def matmul(self, x: Tensor) -> Tensor:
         if torch.compiler.is_compiling():
             return self._numbered((x,), _traced.How("matmul"))
-        _ops.refuse_transforms("matmul")
+        _ops.refuse_transforms("matmul", x)
         product: Tensor = _ops.method(self._object, "matmul", x)
         return product
 
     def matmul_transposed(self, x: Tensor) -> Tensor:
         if torch.compiler.is_compiling():
             return self._numbered((x,), _traced.How("matmul_transposed"))
-        _ops.refuse_transforms("matmul_transposed")
+        _ops.refuse_transforms("matmul_transposed", x)
         product: Tensor = _ops.method(self._object, "matmul_transposed", x)
         return product
 
@@ -149,7 +155,7 @@ class LibraryMask(Arguments, Mask):
 
     def prepare(self, features: int = 64, value_dim: int = 64, *, batch: int = 1, training: bool = True) -> LibraryMask:
         """Plans the route that torch.compile will take, for q, k [batch, heads, N, features] and v [..., value_dim], and makes what
-        it needs beforehand. Modules do so when they are made and moved; eager attention plans each call by itself."""
+        it needs beforehand. Modules do so when they are made and moved; eager attention plans each call separately."""
         made = self._object
         like = next(self.parameters(), None)
         dtype, device = (torch.float32, torch.device("cpu")) if like is None else (like.dtype, like.device)
@@ -278,3 +284,6 @@ class _Latest:
             if holder.get(name) is not tensor or tensor.data_ptr() != place or tensor.requires_grad != learns:
                 return False
         return self.constant and all(module._object is made for module, made in self.inside)
+
+
+_errors.explain_arguments(__name__)

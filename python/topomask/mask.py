@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from . import _ops, _traced
+from . import _errors, _ops, _traced
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -18,9 +18,10 @@ DEFAULT_MEMORY_BUDGET = 1 << 32
 
 
 class Mask(nn.Module):
-    """A mask M ∈ R^{N×N}, or one per head, known by its products with node signals. What learns is a parameter.
+    """A mask M ∈ R^{N×N}, or one per head, known by its products y = M·x with node signals x [..., N, C].
 
-    A mask of your own derives from this class, calls `super().__init__(size, heads)` and defines `matmul`, in torch operations:
+    What learns is a parameter. A mask of your own derives from this class, calls `super().__init__(size, heads)` and defines
+    `matmul`, in torch operations:
 
         class Ring(tm.Mask):  # M = I + a·(shift left + shift right)
             def __init__(self, nodes):
@@ -30,15 +31,17 @@ class Mask(nn.Module):
             def matmul(self, x):  # [..., N, C] → [..., N, C]
                 return x + self.a * (x.roll(1, -2) + x.roll(-1, -2))
 
-    Attention, gradients of q, k, v and of the parameters, and planning follow: M·X is applied to m·(D + 1) columns in slices, so
-    memory stays O(N·D). `matmul_transposed` may be defined too; by default it is the derivative of `matmul`. `work`, the
-    multiply-adds of M·x for one column, tells the planner what a product costs; by default 16·N.
+    Attention and planning follow: M·x is applied to m·(D + 1) columns in slices. `matmul_transposed` may be defined too; by default
+    it is the derivative of `matmul`. `work`, the multiply-adds of M·x for one column, tells the planner what a product costs; by
+    default 16·N.
+
+    Cost: m·(D + 1) products per slice of attention, O(N·D) memory. Gradient: once, in q, k, v and every parameter.
     """
 
     def __init__(self, size: int, heads: int = 1) -> None:
         super().__init__()
-        self._size = size
-        self._heads = heads
+        self._size = _errors.count("size", size)
+        self._heads = _errors.count("heads", heads, 1)
 
     @property
     def size(self) -> int:
@@ -115,6 +118,9 @@ class Mask(nn.Module):
         with torch.no_grad():
             x = arguments[0] if self.heads > 1 else arguments[0].squeeze(1)
             y = self.matmul(x) if method == "matmul" else self.matmul_transposed(x)
+            if not isinstance(y, Tensor) or y.shape != x.shape:
+                got = list(y.shape) if isinstance(y, Tensor) else _errors.shown(y)
+                raise ValueError(f"{type(self).__name__}.{method}: the result must be {list(x.shape)} as x is, got {got}")
             return [y if self.heads > 1 else y.unsqueeze(1)]
 
     def _parameter_gradients(self, x: Tensor, grad: Tensor) -> list[Tensor]:
@@ -145,3 +151,6 @@ class Mask(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.size}, heads={self.heads}" if self.heads > 1 else str(self.size)
+
+
+_errors.explain_arguments(__name__)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from . import _errors
 from .graph import Graph
 
 
@@ -17,6 +18,9 @@ class Icosphere(NamedTuple):
     points: Tensor
     graph: Graph
     faces: Tensor
+
+    def __repr__(self) -> str:
+        return f"Icosphere({self.graph.num_nodes} nodes, {self.graph.num_edges} edges, {len(self.faces)} faces)"
 
 
 def _icosahedron() -> tuple[Tensor, Tensor]:
@@ -49,3 +53,6 @@ def icosphere(level: int) -> Icosphere:
         points, faces = _subdivided(points, faces)
     sides = torch.cat([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     return Icosphere(points, Graph.from_edges(len(points), sides[:, 0], sides[:, 1]), faces)
+
+
+_errors.explain_arguments(__name__)

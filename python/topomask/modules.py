@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import _ops, _values
+from . import _errors, _ops, _values
 from ._values import Values
-from .functional import MAX_SPARSE_ENTRIES, Plain, PowerSeries, SparseValues
+from .families import Plain, PowerSeries, SparseValues
+from .functional import MAX_SPARSE_ENTRIES
 from .graph import Graph
 from .library_mask import LibraryMask
 from .mask import Mask
@@ -26,18 +27,46 @@ def _parameter(value: Values | float, dtype: torch.dtype | None = None, shape: S
     return nn.Parameter(initial if dtype is None else initial.to(dtype))
 
 
+def _shape_of(heads: int | None, *sizes: int) -> list[int]:
+    """The shape of a parameter, with a dimension for the heads where there are any."""
+    return [*sizes] if heads is None else [_errors.count("heads", heads, 1), *sizes]
+
+
+def _real_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Of the values of a mask."""
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+    return dtype
+
+
 def _coefficients(initial: Values | None, terms: int, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
     """[terms], or [heads, terms]: the initial values given, or exp(−k)."""
+    terms = _errors.count("terms", terms, 1)
     given = torch.exp(-torch.arange(terms, dtype=torch.float64)) if initial is None else initial
-    values = _values.tensor("coefficients", given)
-    values = values.detach().clone().to(device=device, dtype=dtype)
-    if heads is not None and values.dim() == 1:
-        values = values.expand(heads, -1).clone()
-    return nn.Parameter(values)
+    values = _values.tensor("coefficients", given).detach().to(device=device, dtype=dtype)
+    return nn.Parameter(_for_heads(values, heads, 1).clone())
+
+
+def _for_heads(values: Tensor, heads: int | None, dims: int) -> Tensor:
+    """Values of so many dimensions, or one more for the heads, as `heads` asks for: one for all is repeated for each."""
+    if heads is None:
+        return values
+    if values.dim() == dims:
+        return values.expand(_shape_of(heads, *values.shape))
+    if values.shape[:1] != tuple(_shape_of(heads)):
+        raise ValueError(f"heads must be those of the initial values, {list(values.shape)}, got {heads}")
+    return values
+
+
+def _initial(what: str, values: Values, heads: int | None, dims: int) -> nn.Parameter:
+    """A copy of the initial values, as a parameter, for so many heads."""
+    return nn.Parameter(_for_heads(_values.real(what, values).detach(), heads, dims).clone())
 
 
 def _per_head(value: float | Tensor, heads: int | None, dtype: torch.dtype) -> nn.Parameter:
-    return _parameter(value, dtype, () if heads is None else (heads,))
+    if isinstance(value, (int, float)):
+        return _parameter(value, dtype, _shape_of(heads))
+    return nn.Parameter(_for_heads(_values.real("initial values", value).detach().to(dtype), heads, 0).clone())
 
 
 def _weighted(graph: Graph, normalise: bool | None) -> Graph:
@@ -48,7 +77,10 @@ def _weighted(graph: Graph, normalise: bool | None) -> Graph:
 
 
 class NoneMask(Plain):
-    """none_mask: M = 1."""
+    """none_mask: M_ij = 1 over N = `nodes` tokens; x [..., N, C].
+
+    Cost: N per column; attention is linear attention, N·m·D per slice. Gradient: in q, k and v; no parameter.
+    """
 
     def __init__(self, nodes: int) -> None:
         super().__init__("none_mask", {"nodes": nodes})
@@ -56,7 +88,10 @@ class NoneMask(Plain):
 
 
 class CausalMask(Plain):
-    """causal_mask: M_ij = 1 for j ≤ i."""
+    """causal_mask: M_ij = 1 for j ≤ i, otherwise 0, over N = `nodes` tokens; x [..., N, C].
+
+    Cost: N per column; attention in chunks, O(N·(m + D)·chunk) per slice. Gradient: in q, k and v; no parameter.
+    """
 
     def __init__(self, nodes: int) -> None:
         super().__init__("causal_mask", {"nodes": nodes})
@@ -64,7 +99,10 @@ class CausalMask(Plain):
 
 
 class DenseMask(LibraryMask):
-    """dense_mask: `matrix` [N, N] or [H, N, N] is the parameter."""
+    """dense_mask: M = `matrix`, the parameter, [N, N] or [H, N, N].
+
+    Cost: N² multiply-adds per column, N²·(m + D) per slice of attention. Gradient: in the matrix.
+    """
 
     def __init__(self, matrix: Values) -> None:
         super().__init__("dense_mask", {"matrix": _parameter(matrix)})
@@ -72,9 +110,12 @@ class DenseMask(LibraryMask):
 
 
 class SparseMask(SparseValues):
-    """sparse_mask: a learnable value for every entry of a pattern, `values` [entries] or [heads, entries], 1 at first.
+    """sparse_mask: M_ij = values[e] for a learnable value at every entry e = (i, j) of a pattern, `values` [entries] or [heads,
+    entries], 1 at first.
 
     pattern: a Pattern, a Graph (its entries), or edges [2, E], whose order the values then follow.
+
+    Cost: entries multiply-adds per column, entries·(m + D) per slice of attention. Gradient: in the values.
     """
 
     def __init__(
@@ -91,14 +132,16 @@ class SparseMask(SparseValues):
         elif isinstance(pattern, Tensor):
             pattern = Pattern.from_edge_index(pattern, num_nodes)
         if values is None:
-            shape = (pattern.entries,) if heads is None else (heads, pattern.entries)
-            values = torch.ones(shape, dtype=dtype, device=pattern.columns.device)
-        super().__init__("sparse_mask", {"pattern": pattern, "values": _parameter(values)})
+            values = torch.ones(_shape_of(heads, pattern.entries), dtype=_real_dtype(dtype), device=pattern.columns.device)
+        super().__init__("sparse_mask", {"pattern": pattern, "values": _initial("SparseMask: values", values, heads, 1)})
         self.prepare()
 
 
 class NeighboursMask(Plain):
-    """neighbours_mask: M = A + I."""
+    """neighbours_mask: M = A + I, entries 1; x [..., N, C].
+
+    Cost: |A| + N multiply-adds per column, (|A| + N)·(m + D) per slice of attention. Gradient: in q, k and v; no parameter.
+    """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__("neighbours_mask", {"graph": graph})
@@ -106,7 +149,10 @@ class NeighboursMask(Plain):
 
 
 class WeightedNeighboursMask(LibraryMask):
-    """weighted_neighbours_mask: M = W + I; `weights` [num_entries] is learnable, the graph's own at first."""
+    """weighted_neighbours_mask: M = W + I; `weights` [num_entries] is learnable, the graph's own at first.
+
+    Cost: |W| + N multiply-adds per column, (|W| + N)·(m + D) per slice of attention. Gradient: in the weights.
+    """
 
     def __init__(self, graph: Graph, weights: Values | None = None) -> None:
         values = graph.weights if weights is None else weights
@@ -118,7 +164,11 @@ class WeightedNeighboursMask(LibraryMask):
 class PowerSeriesMask(PowerSeries):
     """power_series_mask: M = Σ_{k<K} α_k W^k; `alpha` [terms] or [heads, terms] is learnable, exp(−k) at first.
 
-    normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these are all 1.
+    normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these are all 1. max_sparse_entries: the
+    sparse form is offered while it has at most so many entries.
+
+    Cost: as an operator (K − 1)·|W| multiply-adds per column; sparse, the entries of the K-hop neighbourhood times m + D per
+    slice. Gradient: in alpha.
     """
 
     def __init__(
@@ -139,7 +189,11 @@ class PowerSeriesMask(PowerSeries):
 
 
 class ProjectedMask(LibraryMask):
-    """projected_mask around another mask with sparse factors."""
+    """projected_mask: M̂ = (LP)(RP)ᵀ for another mask M = LRᵀ with sparse factors, P [N, width] of random signs/√width.
+
+    Cost: (nnz(L) + nnz(R))·width for the factors, then 2N·width multiply-adds per column. Gradient: in the parameters of the
+    mask.
+    """
 
     def __init__(self, mask: Mask, *, width: int = 64, seed: int = 0) -> None:
         super().__init__("projected_mask", {"mask": mask, "width": width, "seed": _ops.signed(seed)})
@@ -147,7 +201,10 @@ class ProjectedMask(LibraryMask):
 
 
 class PerHeadMask(LibraryMask):
-    """per_head_mask: a mask for each head, which may differ in graph, walks or family; its parameters are theirs."""
+    """per_head_mask: M_h = masks[h], a mask for each head, which may differ in graph, walks or family; x [..., H, N, C].
+
+    Cost: the sum of theirs. Gradient: in the parameters of each, which are those of the module.
+    """
 
     def __init__(self, masks: Sequence[Mask]) -> None:
         super().__init__("per_head_mask", {"masks": list(masks)})
@@ -155,7 +212,11 @@ class PerHeadMask(LibraryMask):
 
 
 class GlobalTokens(LibraryMask):
-    """with_global_tokens around another mask: `tokens` (CLS) before its nodes, their rows and columns 1."""
+    """with_global_tokens: [[1, 1], [1, M]] around another mask, `tokens` (CLS) before its nodes: M_ij = 1 in their rows and
+    columns. x [..., tokens + N, C].
+
+    Cost: that of the mask, and N + tokens per column. Gradient: in the parameters of the mask.
+    """
 
     def __init__(self, mask: Mask, tokens: int = 1) -> None:
         super().__init__("with_global_tokens", {"mask": mask, "tokens": tokens})
@@ -163,19 +224,34 @@ class GlobalTokens(LibraryMask):
 
 
 class AutoMask(LibraryMask):
-    """auto_mask: Σ_k α_k W^k to a relative error by what is fastest; `alpha` [K] is learnable. Options as in `suggest`."""
+    """auto_mask: M = Σ_k α_k W^k to a relative error by what is fastest; `alpha` [K] is learnable. Options as in `suggest`;
+    normalise as in PowerSeriesMask.
 
-    def __init__(self, graph: Graph, alpha: Values, tolerance: float, *, normalise: bool | None = None, seed: int = 0) -> None:
+    Cost: that of `suggest` once, then that of power_series_mask or asymmetric_grf_mask. Gradient: in alpha.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        alpha: Values,
+        tolerance: float,
+        *,
+        normalise: bool | None = None,
+        diagonal: str = "debiased",
+        one_sided: bool = True,
+        max_walkers: int = 512,
+        nodes: int = 32,
+        features: int = 64,
+        value_dim: int = 64,
+        seed: int = 0,
+    ) -> None:
         graph = _weighted(graph, normalise)
         start = _parameter(alpha, graph.dtype)
-        arguments: dict[str, Any] = {"graph": graph, "alpha": start, "tolerance": float(tolerance), "diagonal": "debiased"}
-        arguments |= {
-            "one_sided": True,
-            "max_walkers": 512,
-            "nodes": 32,
-            "features": 64,
-            "value_dim": 64,
-            "seed": _ops.signed(seed),
-        }
+        arguments: dict[str, Any] = {"graph": graph, "alpha": start, "tolerance": float(tolerance), "diagonal": diagonal}
+        arguments |= {"one_sided": one_sided, "max_walkers": max_walkers, "nodes": nodes, "features": features}
+        arguments |= {"value_dim": value_dim, "seed": _ops.signed(seed)}
         super().__init__("auto_mask", arguments, kind="Functions")
         self.prepare()
+
+
+_errors.explain_arguments(__name__)

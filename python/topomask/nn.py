@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from . import block_rows
+from . import _errors, block_rows
 from ._attention import Features, attention, softmax_attention
 from .dropout import NodeDropout as NodeDropout
 from .dropout import seed_dropout as seed_dropout
@@ -20,14 +20,19 @@ from .rowwise import rowwise
 from .walked import GRFMask
 
 KINDS = ("kernel", "softmax", "additive")
+ROUTES = ("automatic", "dense", "sparse", "features", "operator", "fused")
 
 
 class MaskedAttention(nn.Module):
     """Multi-head self-attention over the N nodes of a mask: queries, keys and values by one linear layer, a linear layer after.
+    x [B, N, width] → [B, N, width].
 
     width: features of a token, a multiple of heads. mask: over N tokens, with one matrix or `heads` of them; it becomes a
-    submodule. kind: "kernel" (D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V), "softmax" (weights M_ij·exp(s_ij)) or "additive" (softmax(S + M), O(N²)).
-    features: φ of kernel attention. x [B, N, width] → [B, N, width].
+    submodule. kind: "kernel" (out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V), "softmax" (weights M_ij·exp(s_ij)) or "additive" (softmax(S + M),
+    O(N²)). features: φ of kernel attention.
+
+    Cost: 4·N·width² multiply-adds for the linear layers, and attention as in `attention`. Gradient: once, in x, the layers and
+    the mask's parameters.
     """
 
     def __init__(
@@ -43,8 +48,12 @@ class MaskedAttention(nn.Module):
         route: str = "automatic",
     ) -> None:
         super().__init__()
+        width, heads = _errors.count("width", width, 1), _errors.count("heads", heads, 1)
         if width % heads:
             raise ValueError(f"MaskedAttention: width must be a multiple of heads = {heads}, got {width}")
+        if route not in ROUTES:
+            raise ValueError(f"MaskedAttention: route must be one of {', '.join(ROUTES)}, got {route}")
+        feature_map(features)
         if mask.heads not in (1, heads):
             raise ValueError(f"MaskedAttention: mask must have 1 or {heads} heads, got {mask.heads}")
         if kind not in KINDS:
@@ -78,9 +87,15 @@ class MaskedAttention(nn.Module):
 def attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, kind: str = "kernel", features: Features = "relu", route: str = "automatic"
 ) -> Tensor:
-    """attention or softmax_attention, by `kind` as in MaskedAttention."""
+    """`attention`, out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V, or `softmax_attention`, by `kind` as in MaskedAttention. q, k [..., N, d_k], v
+    [..., N, D] → [..., N, D].
+
+    Cost: that of the route that the planner takes; `explain` shows it. Gradient: once, in q, k, v and the mask's parameters.
+    """
     if kind == "kernel":
         return attention(q, k, v, mask, features=features, route=route)
+    if kind not in KINDS:
+        raise ValueError(f"attend: kind must be one of {', '.join(KINDS)}, got {kind}")
     return softmax_attention(q, k, v, mask, mode="additive" if kind == "additive" else "multiplicative", route=route)
 
 
@@ -94,8 +109,13 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """torch's function of that name with a topomask mask in place of the matrix: weights M_ij·exp(s_ij), normalised, absent pairs
-    excluded. Dropout of attention weights and is_causal are refused: masks say what is causal."""
+    """torch's function of that name with a topomask mask in place of the matrix: out_i = Σ_j M_ij·exp(s_ij)·v_j / Σ_j
+    M_ij·exp(s_ij), s = scale·QKᵀ; query, key [..., N, d_k], value [..., N, D]. Dropout of attention weights and is_causal are
+    refused: masks say what is causal.
+
+    Cost: nnz(M)·(d_k + D) multiply-adds per slice where M is sparse, otherwise N²·(d_k + D). Gradient: once, in query, key,
+    value and the mask's parameters.
+    """
     if dropout_p:
         raise ValueError(f"scaled_dot_product_attention: dropout_p must be 0, got {dropout_p}; weights are never formed")
     if is_causal:
@@ -132,7 +152,9 @@ class Block(nn.Module):
         if chunk < 0:
             raise ValueError(f"Block: chunk must not be negative, got {chunk}")
         self.chunk = chunk
-        hidden = int(width * mlp_ratio)
+        hidden = int(_errors.count("width", width, 1) * mlp_ratio)
+        if hidden < 1:
+            raise ValueError(f"Block: mlp_ratio must give a hidden layer of width >= 1, got {mlp_ratio}")
         self.attention_norm = nn.LayerNorm(width)
         self.attention = MaskedAttention(width, heads, mask=mask, kind=kind, features=features, dropout=dropout)
         self.perceptron_norm = nn.LayerNorm(width)
@@ -160,11 +182,12 @@ class Block(nn.Module):
             raise ValueError(f"Block: nodes must be given for dropout in chunks, p = {attention.dropout.p}, got none")
         phi = feature_map(attention.features) if attention.kind == "kernel" and attention.features is not None else None
         of_rows = phi is not None and phi.function is None and not phi.stabilised
-        if phi is not None and phi.name == "relu" and phi.scaling == "none" and of_rows and not drops:
+        offset = phi.relu_offset if phi is not None else None
+        if offset is not None and not drops:
             first, second = cast(nn.Linear, self.perceptron[0]), cast(nn.Linear, self.perceptron[3])
             layers = [self.attention_norm, attention.qkv, attention.projection, self.perceptron_norm, first, second]
             if block_rows.supports(x, attention.heads, layers):
-                parts = block_rows.queries_keys_values(x, self.attention_norm, attention.qkv, attention.heads, phi.offset)
+                parts = block_rows.queries_keys_values(x, self.attention_norm, attention.qkv, attention.heads, offset)
                 with torch.autocast(x.device.type, enabled=False):  # the kernels would widen what it narrows
                     out = attend(*parts, attention.mask, kind="kernel", features=None, route=attention.route)
                 norm = self.perceptron_norm
@@ -210,6 +233,8 @@ class GraphTransformer(nn.Module):
         chunk: int = 0,
     ) -> None:
         super().__init__()
+        counts = {"features": features, "classes": classes, "width": width}
+        features, classes, width = (_errors.count(name, value, 1) for name, value in counts.items())
         self.embedding = nn.Linear(features, width)
         self.blocks = nn.ModuleList(
             Block(width, heads, mask=mask, mlp_ratio=mlp_ratio, dropout=dropout, kind=kind, features=phi, chunk=chunk)
@@ -255,6 +280,10 @@ class ViT(nn.Module):
         mask: Callable[[Graph, int, int], Mask] = _grf,
     ) -> None:
         super().__init__()
+        counts = {"image_size": image_size, "patch_size": patch_size, "classes": classes, "channels": channels, "width": width}
+        image_size, patch_size, classes, channels, width = (_errors.count(name, value, 1) for name, value in counts.items())
+        if isinstance(mask, Mask):
+            raise TypeError(f"ViT: mask must be a function (graph, layer, heads) → Mask, got {type(mask).__name__}")
         if image_size % patch_size:
             raise ValueError(f"ViT: image_size must be a multiple of patch_size = {patch_size}, got {image_size}")
         side = image_size // patch_size
@@ -281,3 +310,6 @@ class ViT(nn.Module):
         x = self.norm(x)
         logits: Tensor = self.head(x[:, 0] if self.cls is not None else x.mean(1))
         return logits
+
+
+_errors.explain_arguments(__name__)

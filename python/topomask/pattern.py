@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _ops, _values
+from . import _errors, _ops, _values
 from ._structure import Structure, device_and_dtype, register
 from ._values import Values
 
@@ -54,7 +54,8 @@ class Pattern(Structure):
                 f"Pattern.from_edge_index: edge_index must be int64 or int32 [2, E], got {edges.dtype} {list(edges.shape)}"
             )
         edges = edges.to(torch.int64)
-        nodes = num_nodes if num_nodes is not None else (int(edges.max()) + 1 if edges.numel() else 0)
+        largest = int(edges.max()) + 1 if edges.numel() else 0
+        nodes = largest if num_nodes is None else _errors.count("num_nodes", num_nodes)
         if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= nodes):
             bad = int(edges.min()) if int(edges.min()) < 0 else int(edges.max())
             raise ValueError(f"Pattern.from_edge_index: edge_index must be in [0, {nodes}), got {bad}")
@@ -128,3 +129,6 @@ def matmul_transposed(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
 def rows_of_entries(offsets: Tensor) -> Tensor:
     """int64 [entries]: the row of each entry, for the offsets [rows + 1] of rows in CSR."""
     return torch.repeat_interleave(offsets.diff())
+
+
+_errors.explain_arguments(__name__)

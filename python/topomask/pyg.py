@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from . import _ops
+from . import _errors, _ops
 from .gps import GPSAttention, use_in_gps
 from .pattern import Pattern
 
@@ -75,13 +75,16 @@ def _linear(inputs: int, outputs: int, bias: bool) -> nn.Linear:
 class TransformerConv(nn.Module):
     """out_i = W_1 x_i + Σ_j α_ij (W_2 x_j + W_6 e_ij), α_ij = softmax over the edges j → i of (W_3 x_i)ᵀ(W_4 x_j + W_6 e_ij)/√C.
 
-    Signature and parameters of torch_geometric.nn.TransformerConv. Memory: O(N·heads·C + E·heads), where PyG keeps E·heads·C. With
-    edge features, or in training with dropout of attention weights, keys and values differ from edge to edge and O(E·heads·C) is
-    kept here too. An edge given twice counts twice. What is made of an edge_index is kept while that tensor lives.
+    Signature and parameters of torch_geometric.nn.TransformerConv. An edge given twice counts twice. What is made of an edge_index
+    is kept while that tensor lives.
 
     x [N, in_channels], or a pair (source, target); edge_index int64 [2, E], or a sparse [targets, sources] tensor; edge_attr
     [E, edge_dim] → [N, heads·out_channels], or [N, out_channels] where concat is False. With return_attention_weights (True or
-    False) also (edge_index, α [E, heads]), which are then formed. Differentiable once in x, edge_attr and every parameter.
+    False) also (edge_index, α [E, heads]), which are then formed.
+
+    Cost: 2·E·heads·C multiply-adds beside the linear layers, and O(N·heads·C + E·heads) memory, where PyG keeps E·heads·C. With
+    edge features, or in training with dropout of attention weights, keys and values differ from edge to edge and O(E·heads·C) is
+    kept here too. Gradient: once, in x, edge_attr and every parameter.
     """
 
     _alpha = None  # PyG's layer keeps the weights here during a call; nothing is left of them after it
@@ -99,6 +102,7 @@ class TransformerConv(nn.Module):
         root_weight: bool = True,
     ) -> None:
         super().__init__()
+        out_channels, heads = _errors.count("out_channels", out_channels, 1), _errors.count("heads", heads, 1)
         if not 0 <= dropout < 1:
             raise ValueError(f"TransformerConv: dropout must be in [0, 1), got {dropout}")
         source, target = (in_channels, in_channels) if isinstance(in_channels, int) else in_channels
@@ -146,7 +150,13 @@ class TransformerConv(nn.Module):
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
     ) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
+        if not isinstance(x, (Tensor, tuple, list)):
+            raise TypeError(f"TransformerConv: x must be a tensor or a pair of them, got {_errors.shown(x)}")
+        if not isinstance(edge_index, Tensor):
+            raise TypeError(f"TransformerConv: edge_index must be a tensor, got {_errors.shown(edge_index)}")
         source, target = (x, x) if isinstance(x, Tensor) else x
+        if not torch.compiler.is_compiling():
+            _ops.refuse_transforms("TransformerConv", source, target)
         dropout = self.dropout if self.training else 0.0
         edges = self._edges(edge_index, len(source), len(target), self.lin_edge is not None or dropout > 0)
         q, k, v = (
@@ -174,7 +184,8 @@ class TransformerConv(nn.Module):
         fq, fk, fv = (y.transpose(0, 1).unsqueeze(0) for y in (q, k, v))  # [N, H, C] → [1, H, N, C]
         counts = edges.counts.to(torch.float64 if q.dtype == torch.float64 else torch.float32).unsqueeze(0)
         scale = 1 / math.sqrt(self.out_channels)
-        return _ops.sparse_softmax_attention(fq, fk, fv, counts, edges.pattern, scale, 1e-30).squeeze(0).transpose(0, 1)
+        out = _ops.sparse_softmax_attention(fq, fk, fv, counts, edges.pattern, scale, 1e-30).squeeze(0).transpose(0, 1)
+        return out if torch.compiler.is_compiling() else _ops.once("TransformerConv", out)
 
     def _with_root(self, out: Tensor, target: Tensor) -> Tensor:
         skip: Tensor = self.lin_skip(target)
@@ -199,3 +210,6 @@ class TransformerConv(nn.Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
+
+
+_errors.explain_arguments(__name__)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from . import _ops
+from . import _errors, _ops
 from .graph import Graph
 from .mask import Mask
 from .walks import WalkOptions, WalkTable, _options
@@ -93,7 +93,7 @@ def attention_flops(walks: WalkTable, features: int, value_dim: int) -> Attentio
 
 
 class MaskError(NamedTuple):
-    """The spread of independent estimates of one mask. rows: int64 [r], the nodes looked at; mean: rows of the mean, [r, N] or
+    """The spread of independent estimates of one mask. rows: int64 [r], the nodes sampled; mean: rows of the mean, [r, N] or
     [H, r, N]; standard_error: of an entry of one mask; relative: relative Frobenius error of one mask on those rows."""
 
     rows: Tensor
@@ -231,3 +231,6 @@ def kept_memory() -> int:
 def release_kept_memory() -> None:
     """Hands all of it back to the system."""
     _function("release_kept_memory")
+
+
+_errors.explain_arguments(__name__)

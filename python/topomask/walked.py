@@ -6,8 +6,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from . import _errors
 from ._values import Values
-from .functional import MAX_SPARSE_ENTRIES, Walked
+from .families import Walked
+from .functional import MAX_SPARSE_ENTRIES
 from .graph import Graph
 from .library_mask import LibraryMask
 from .modules import _coefficients, _per_head, _weighted
@@ -31,9 +33,12 @@ class GRFMask(Walked):
     """grf_mask: graph random features, M̂ = Φ̂Φ̂ᵀ with Φ̂ = Σ_t f_t R_t. `f` [terms] or [heads, terms] is learnable, exp(−k) at
     first; the walks are buffers.
 
-    source: a graph, with the walk options as further arguments (walkers, halting_probability, seed, coupling, …; see WalkOptions),
-    or walks that exist. normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these are all 1.
-    diagonal: "shared" or "debiased".
+    source: a graph, with the walk options as further arguments (walkers, halting_probability, seed, coupling, …; see
+    WalkOptions), or walks that exist. normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these
+    are all 1. diagonal: "shared" or "debiased".
+
+    Cost: by features 2·nnz(Φ̂) multiply-adds per column, nnz(Φ̂) ≤ N·walkers·(mean length + 1); sparse nnz(Φ̂Φ̂ᵀ)·(m + D) per
+    slice, and one multiply-add for each pair of entries of Φ̂ in one column. Gradient: in f, with no new walks.
     """
 
     def __init__(
@@ -56,9 +61,12 @@ class GRFMask(Walked):
 
 
 class TwoSidedGRFMask(LibraryMask):
-    """grf_mask with independent walks for keys, M̂ = Φ̂₁Φ̂₂ᵀ: unbiased everywhere. One `f` for both sides unless `f_key` is given.
+    """grf_mask with independent walks for keys, M̂ = Φ̂₁Φ̂₂ᵀ: unbiased everywhere. `f` [terms] or [heads, terms] is learnable;
+    one for both sides unless `f_key` is given. Keys walk on the reversed graph, with walkers numbered after those of the
+    queries. Arguments as GRFMask.
 
-    Keys walk on the reversed graph, with walkers numbered after those of the queries.
+    Cost: by features nnz(Φ̂₁) + nnz(Φ̂₂) multiply-adds per column; sparse nnz(Φ̂₁Φ̂₂ᵀ)·(m + D) per slice. Gradient: in f and
+    f_key.
     """
 
     def __init__(
@@ -86,7 +94,11 @@ class TwoSidedGRFMask(LibraryMask):
 
 
 class AsymmetricGRFMask(Walked):
-    """asymmetric_grf_mask: M̂ = Φ̂, unbiased for Σ_k f_k W^k. Arguments as GRFMask."""
+    """asymmetric_grf_mask: M̂ = Φ̂ = Σ_t f_t R_t, unbiased for Σ_k f_k W^k; `f` [terms] or [heads, terms] is learnable.
+    Arguments as GRFMask.
+
+    Cost: nnz(Φ̂) multiply-adds per column, nnz(Φ̂)·(m + D) per slice of attention. Gradient: in f.
+    """
 
     def __init__(
         self,
@@ -105,7 +117,11 @@ class AsymmetricGRFMask(Walked):
 
 
 class AdHocMask(Walked):
-    """ad_hoc_mask: walks without importance weights. Arguments as GRFMask."""
+    """ad_hoc_mask: M = Φ̂Φ̂ᵀ with every load 1 in Φ̂, walks without importance weights; `f` [terms] or [heads, terms] is
+    learnable. Arguments as GRFMask.
+
+    Cost: as GRFMask, 2·nnz(Φ̂) multiply-adds per column by features. Gradient: in f.
+    """
 
     def __init__(
         self,
@@ -124,7 +140,11 @@ class AdHocMask(Walked):
 
 
 class HybridGRFMask(LibraryMask):
-    """hybrid_grf_mask: the first `exact_hops` hops exact, walks beyond. Arguments as GRFMask."""
+    """hybrid_grf_mask: M̂ = Φ̂Φ̂ᵀ, Φ̂ = Σ_{t≤K₀} f_t W^t + Σ_{t>K₀} f_t R_t with the first K₀ = `exact_hops` hops exact; `f`
+    [terms] or [heads, terms] is learnable. Arguments as GRFMask.
+
+    Cost: as GRFMask, where rows of Φ̂ hold the K₀-hop neighbourhood as well. Gradient: in f.
+    """
 
     def __init__(
         self,
@@ -147,7 +167,12 @@ class HybridGRFMask(LibraryMask):
 
 
 class StitchedGRFMask(LibraryMask):
-    """stitched_grf_mask over 2·`pairs` tables of walks, the odd ones on the reversed graph. Arguments as GRFMask."""
+    """stitched_grf_mask: M̂ = Π_{i<l} Φ̂_{2i}Φ̂_{2i+1}ᵀ over 2l tables of walks, l = `pairs`, the odd ones on the reversed
+    graph; `f` [terms] or [heads, terms] is learnable. Arguments as GRFMask.
+
+    Cost: the nonzeros of the 2l factors, multiply-adds per column; sparse, those of the product times m + D per slice.
+    Gradient: in f.
+    """
 
     def __init__(
         self,
@@ -161,6 +186,7 @@ class StitchedGRFMask(LibraryMask):
         max_sparse_entries: int = MAX_SPARSE_ENTRIES,
         **walks: Any,
     ) -> None:
+        pairs = _errors.count("pairs", pairs, 1)
         graph = _weighted(graph, normalise)
         options = _options(None, walks)
         graphs = (graph, graph.reversed())
@@ -173,7 +199,12 @@ class StitchedGRFMask(LibraryMask):
 
 
 class WalkingMask(LibraryMask):
-    """walking_mask: the walkers are sent out in every call, with no table kept. Arguments as GRFMask."""
+    """walking_mask: M̂ = Φ̂ = Σ_t f_t R_t with no table kept: the walkers are sent out in every call. `f` [terms] or [heads,
+    terms] is learnable. Arguments as GRFMask.
+
+    Cost: visits·(m + D) multiply-adds per slice and the walks themselves; memory O(N·(m + D)). Gradient: in f; the backward
+    pass walks once more.
+    """
 
     def __init__(
         self,
@@ -193,7 +224,11 @@ class WalkingMask(LibraryMask):
 
 
 class NodeKernelMask(LibraryMask):
-    """node_kernel_mask (GKAT): `discount` [] or [heads] is learnable, 1 at first; 50 walks of 3 hops unless told otherwise."""
+    """node_kernel_mask (GKAT): M_kl = ⟨F_k/‖F_k‖_p^α, F_l/‖F_l‖_p^α⟩, F the walk_frequencies. `discount` [] or [heads] is
+    learnable, 1 at first; 50 walks of 3 hops unless told otherwise.
+
+    Cost: 2·nnz(F) multiply-adds per column by features; sparse nnz(FFᵀ)·(m + D) per slice. Gradient: in the discount.
+    """
 
     def __init__(
         self,
@@ -213,7 +248,10 @@ class NodeKernelMask(LibraryMask):
 
 
 class NodeFrequencyMask(LibraryMask):
-    """node_frequency_mask: `discount` as in NodeKernelMask."""
+    """node_frequency_mask: M_kl = F_k[l]/F_k[k], F the walk_frequencies; `discount` [] or [heads] as in NodeKernelMask.
+
+    Cost: nnz(F) multiply-adds per column, nnz(F)·(m + D) per slice of attention. Gradient: in the discount.
+    """
 
     def __init__(
         self, source: Graph | WalkTable, discount: float | Tensor = 1.0, *, heads: int | None = None, **walks: Any
@@ -222,3 +260,6 @@ class NodeFrequencyMask(LibraryMask):
         super().__init__("node_frequency_mask", {"walks": table, "discount": _per_head(discount, heads, table.dtype)})
         self._source = source if isinstance(source, Graph) else None
         self.prepare()
+
+
+_errors.explain_arguments(__name__)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import _ops, _values
+from . import _errors, _ops, _values
 from ._structure import Structure, device_and_dtype, register
 from .graph import Graph
 from .pattern import Pattern
@@ -40,6 +40,9 @@ class WalkOptions(Structure):
     group_products: bool = False
     seed: int = 0
     first_walker: int = 0
+
+    def __post_init__(self) -> None:
+        self._object  # noqa: B018  (types and names are checked)
 
     def _make(self) -> Any:
         fields = self._fields()
@@ -142,6 +145,13 @@ class WalkTable(Structure):
         return offsets
 
     @property
+    def kept_loads(self) -> Tensor:
+        """The loads that features and masks compute from: on the CPU `loads`; on a GPU a copy made when they are first used, which
+        later writes to `loads` do not reach."""
+        loads: Tensor = _ops.method(self._object, "kept_loads")
+        return loads
+
+    @property
     def device(self) -> torch.device:
         return self.loads.device
 
@@ -236,3 +246,6 @@ def save_walks(table: WalkTable, path: str | os.PathLike[str]) -> None:
 def load_walks(path: str | os.PathLike[str]) -> WalkTable:
     """Refuses a file that is damaged in any byte."""
     return WalkTable._of(_ops.static("WalkTable", "load", os.fspath(path)))
+
+
+_errors.explain_arguments(__name__)

@@ -40,7 +40,7 @@ MaskPtr mask_of(int64_t number) {
   return mask;
 }
 
-/// What to compute, beside the tensors.
+/// What to compute, apart from the tensors.
 struct Call {
   int64_t inputs;  ///< the first tensors are q, k, v or x; the rest are the mask's parameters
   int64_t mask;

@@ -19,7 +19,7 @@ void bind_clouds(torch::Library& m) {
       .def("dense", [](const Walks& self, const at::Tensor& f) { return self->value.dense(f); })
       .def("attention",
            [](const Walks& self, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& f,
-              double eps) { return neighbour_attention(q, k, v, self->value, f, eps); });
+              double eps) { return once("neighbour_attention", neighbour_attention(q, k, v, self->value, f, eps)); });
 }
 
 }  // namespace topomask::python

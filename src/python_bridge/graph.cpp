@@ -14,19 +14,26 @@ EdgeListOptions edge_options(const char* op, bool directed, const std::string& d
           .self_loops = kSelfLoopsNames.parse(op, "self_loops", self_loops)};
 }
 
-Graph read(const std::string& format, const std::string& path, bool directed, const std::string& duplicates,
-           const std::string& self_loops, int64_t max_nodes, int64_t max_edges, int64_t max_isolated,
-           bool double_weights) {
+/// The graph, and what the reader has to say about the file.
+std::tuple<GraphRef, std::vector<std::string>> read(const std::string& format, const std::string& path, bool directed,
+                                                    const std::string& duplicates, const std::string& self_loops,
+                                                    const std::vector<int64_t>& limits, bool double_weights,
+                                                    bool one_based) {
   using Reader = Graph (*)(const std::string&, const ReadOptions&);
   constexpr EnumNames<int, 5> kNames{{"read_graph", "read_snap", "read_metis", "read_matrix_market", "read_npz"}};
   constexpr Reader kReaders[] = {read_graph, read_snap, read_metis, read_matrix_market, read_npz};
   const EdgeListOptions edges = edge_options(format.c_str(), directed, duplicates, self_loops);
+  TORCH_CHECK(limits.size() == 3, "read_graph: limits must be 3 numbers, got ", limits.size());
+  std::vector<std::string> warnings;
   const ReadOptions options{.directed = directed,
                             .duplicates = edges.duplicates,
                             .self_loops = edges.self_loops,
-                            .limits = {.max_nodes = max_nodes, .max_edges = max_edges, .max_isolated = max_isolated},
-                            .weight_dtype = double_weights ? at::kDouble : at::kFloat};
-  return kReaders[kNames.parse("read_graph", "format", format)](path, options);
+                            .limits = {.max_nodes = limits[0], .max_edges = limits[1], .max_isolated = limits[2]},
+                            .weight_dtype = double_weights ? at::kDouble : at::kFloat,
+                            .one_based = one_based,
+                            .warn = [&warnings](const std::string& message) { warnings.push_back(message); }};
+  Graph graph = kReaders[kNames.parse("read_graph", "format", format)](path, options);
+  return {hold(std::move(graph)), warnings};
 }
 
 void write(const GraphRef& graph, const std::string& format, const std::string& path) {
@@ -93,12 +100,7 @@ void bind_builders(torch::class_<Value<Graph>>& c) {
   c.def_static("from_pattern", [](const PatternRef& pattern, const at::Tensor& weights, bool directed) {
     return hold(Graph::from_pattern(pattern->value, weights, directed));
   });
-  c.def_static("read", [](const std::string& format, const std::string& path, bool directed,
-                          const std::string& duplicates, const std::string& self_loops, int64_t max_nodes,
-                          int64_t max_edges, int64_t max_isolated, bool double_weights) {
-    return hold(
-        read(format, path, directed, duplicates, self_loops, max_nodes, max_edges, max_isolated, double_weights));
-  });
+  c.def_static("read", read);
   c.def_static("batch", [](const std::vector<GraphRef>& graphs) {
     const std::vector<Graph> values = values_of(graphs);
     const GraphBatch batch(values);

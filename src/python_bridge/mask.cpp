@@ -165,18 +165,6 @@ Workload workload(const std::vector<int64_t>& counts, at::ScalarType dtype, cons
           .training = training};
 }
 
-/// An output that is differentiable once. Some routes have second derivatives, others would leave terms out: all
-/// refuse, when the gradient is asked for in a form that could be differentiated again.
-at::Tensor once(const char* op, at::Tensor out) {
-  if (out.requires_grad()) {
-    out.register_hook([op](const at::Tensor&) {
-      TORCH_CHECK(!at::GradMode::is_enabled(), op,
-                  ": create_graph must be False; masks and attention are differentiable once");
-    });
-  }
-  return out;
-}
-
 void bind_attention(MaskClass& c) {
   c.def("attention",
         [](const MaskRef& self, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::string& route,
@@ -217,6 +205,16 @@ void bind_attention(MaskClass& c) {
 }
 
 }  // namespace
+
+at::Tensor once(const char* op, at::Tensor out) {
+  if (out.requires_grad()) {
+    out.register_hook([op](const at::Tensor&) {
+      TORCH_CHECK(!at::GradMode::is_enabled(), op,
+                  ": create_graph must be False; masks and attention are differentiable once");
+    });
+  }
+  return out;
+}
 
 void bind_mask(torch::Library& m) {
   m.class_<Value<PowerSeriesBasisPtr>>("PowerSeriesBasis")

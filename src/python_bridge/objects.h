@@ -70,6 +70,10 @@ class Callback {
 /// The number by which the traced operator apply_mask finds a mask; valid while the mask lives.
 int64_t mask_number(const MaskPtr& mask);
 
+/// An output that is differentiable once. Some routes have second derivatives, others would leave terms out: all
+/// refuse, when the gradient is asked for in a form that could be differentiated again.
+at::Tensor once(const char* op, at::Tensor out);
+
 /// Entry (i, j) where j is within `hops` edges of i, i itself included: breadth-first search from every node. Refused
 /// beyond max_entries.
 PatternPtr neighbourhoods(const Graph& graph, int64_t hops, int64_t max_entries);

@@ -92,6 +92,7 @@ void bind_walks(torch::Library& m) {
       .def("independent_pairs", [](const WalksRef& self) { return self->value.independent_pairs(); })
       .def("pattern", [](const WalksRef& self) { return hold(self->value.pattern()); })
       .def("feature_offsets", [](const WalksRef& self) { return self->value.feature_offsets(); })
+      .def("kept_loads", [](const WalksRef& self) { return self->value.kept_loads(); })
       .def("to", [](const WalksRef& self, std::optional<at::Device> device,
                     std::optional<at::ScalarType> dtype) { return hold(self->value.to(target_of(device, dtype))); })
       .def("extend", [](const WalksRef& self, const Ref<Graph>& graph,

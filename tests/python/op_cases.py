@@ -86,7 +86,7 @@ PATH = (torch.tensor([0, 1, 3, 5, 6]), torch.tensor([1, 0, 2, 1, 3, 2], dtype=to
 
 def walk_table(dtype=torch.float64, **options):
     weights = torch.full((6,), 0.4, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
-    return ops.sample_walks(*PATH, weights, **{"walkers": 3, "halting_probability": 0.3, "seed": 7, **options})
+    return ops.sample_walks(PATH, weights, **{"walkers": 3, "halting_probability": 0.3, "seed": 7, **options})
 
 
 def walk_arguments(dtype=torch.float64, requires_grad=True, heads=2, terms=4):
@@ -276,7 +276,7 @@ def structure_calls():
     clouds = torch.rand(2, 9, 3, dtype=torch.float64)
     table, product = walk_tables()
     walks = [
-        (ops.sample_walks, (*PATH, torch.ones(6, dtype=dtype)), {"walkers": 2, "group_products": group_products})
+        (ops.sample_walks, (list(PATH), torch.ones(6, dtype=dtype)), {"walkers": 2, "group_products": group_products})
         for dtype, group_products in itertools.product((torch.float32, torch.float64), (False, True))
     ]
     return [

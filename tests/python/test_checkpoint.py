@@ -15,7 +15,7 @@ import zlib
 
 import torch
 
-TOOL = os.environ["TOPOMASK_TOOL"]
+TOOL = os.environ.get("TOPOMASK_TOOL", "")
 SETTINGS = """--data.image_size 16 --data.synthetic_train 32 --data.synthetic_test 16 --model.width 8 --model.depth 1 --model.heads 2
 --model.hops 4 --model.walkers 4 --train.steps 3 --train.batch_size 8 --train.ema_decay 0.5""".split()
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64, "U8": torch.uint8}
@@ -39,6 +39,7 @@ def parse(data):
     return metadata, tensors
 
 
+@unittest.skipUnless(TOOL, "needs TOPOMASK_TOOL, the path of the command line tool")
 class Checkpoint(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

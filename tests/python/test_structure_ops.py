@@ -70,7 +70,7 @@ class Walks(unittest.TestCase):
 
     def test_sampling_and_features_compile_in_one_graph(self):
         def features(f, weights):
-            _, _, hops, loads, _, _, columns, feature_offsets, *_ = ops.sample_walks(*PATH, weights, walkers=3, seed=7)
+            _, _, hops, loads, _, _, columns, feature_offsets, *_ = ops.sample_walks(PATH, weights, walkers=3, seed=7)
             return ops.walk_features(f, hops, loads, feature_offsets, 1 / 3), columns
 
         f, weights = torch.rand(2, 4, requires_grad=True), torch.full((6,), 0.4)
@@ -84,6 +84,21 @@ class Walks(unittest.TestCase):
         for first, second in zip(walk_table(), walk_table()):
             torch.testing.assert_close(first, second, rtol=0, atol=0)
         self.assertFalse(torch.equal(walk_table(seed=8, walkers=50)[1], walk_table(walkers=50)[1]))
+
+    def test_the_graph_is_one_list(self):
+        weights = torch.full((6,), 0.4, dtype=torch.float64)
+        with self.assertRaisesRegex(RuntimeError, "sample_walks: pattern must be a list of 2 tensors or more"):
+            ops.sample_walks(PATH[:1], weights)
+        with self.assertRaisesRegex(RuntimeError, "sample_walks: offsets of pattern must run from 0 to 6"):
+            ops.sample_walks((PATH[0] + 1, PATH[1]), weights)
+
+    def test_the_form_with_separate_arguments_is_deprecated(self):
+        weights = torch.full((6,), 0.4, dtype=torch.float64)
+        old = ops.sample_walks(*PATH, weights, walkers=3, halting_probability=0.3, seed=7)
+        for was, is_now in zip(old, walk_table(), strict=True):
+            torch.testing.assert_close(was, is_now, rtol=0, atol=0)
+        for name in ("walk_table", "walk_visits"):
+            self.assertEqual(getattr(ops, name).overloads(), ["default", "separate"])
 
     def test_unknown_names_are_refused(self):
         for argument, text in (("coupling", "independent, antithetic, repelling or antithetic_repelling"),

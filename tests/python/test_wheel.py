@@ -1,6 +1,8 @@
 """The wheel, installed by plain `pip install .` into a fresh virtual environment that has only torch in it, and used from there.
 
 The library is the one already built (TOPOMASK_LIBRARY): the wheel is made around it, so that nothing is compiled a second time.
+TOPOMASK_WHEEL names a wheel from `make wheel` to install instead, whose library is also checked for where it looks for torch:
+    make wheel && TOPOMASK_WHEEL=$(ls dist/topomask-*.whl) .venv/bin/python tests/python/test_wheel.py
 Exits with 77, which ctest takes for skipped, where pip cannot get scikit-build-core.
 """
 
@@ -16,8 +18,9 @@ import unittest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = pathlib.Path(os.environ["TOPOMASK_LIBRARY"]).absolute()
-CLEAN = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "TOPOMASK_LIBRARY", "TOPOMASK_TORCH")}
+WHEEL = os.environ.get("TOPOMASK_WHEEL")
+SETTINGS = ("PYTHONPATH", "TOPOMASK_LIBRARY", "TOPOMASK_TORCH", "TOPOMASK_WHEEL", "TOPOMASK_ALL")
+CLEAN = {name: value for name, value in os.environ.items() if name not in SETTINGS}
 
 
 def run(*command, **options):
@@ -56,13 +59,16 @@ class Wheel(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.python, cls.site = fresh_environment(cls.folder / "env")
-        settings = {
-            "cmake.source-dir": "cmake/prebuilt",
-            "cmake.define.TOPOMASK_PREBUILT": LIBRARY.parent,
-            "build-dir": cls.folder / "build",
-        }
-        arguments = [part for name, value in settings.items() for part in ("--config-settings", f"{name}={value}")]
-        result = run(cls.python, "-m", "pip", "install", *arguments, ROOT)
+        if WHEEL:
+            arguments = [pathlib.Path(WHEEL).absolute()]
+        else:
+            settings = {
+                "cmake.source-dir": "cmake/prebuilt",
+                "cmake.define.TOPOMASK_PREBUILT": pathlib.Path(os.environ["TOPOMASK_LIBRARY"]).absolute().parent,
+                "build-dir": cls.folder / "build",
+            }
+            arguments = [part for name, value in settings.items() for part in ("--config-settings", f"{name}={value}")] + [ROOT]
+        result = run(cls.python, "-m", "pip", "install", *arguments)
         if "No matching distribution found for scikit-build-core" in result.stderr:
             print("skipped: pip finds no scikit-build-core", file=sys.stderr)
             os._exit(77)
@@ -90,6 +96,12 @@ class Wheel(unittest.TestCase):
         self.assertLessEqual({"__init__.py", "py.typed", "libtopomask.so", "_build.py"}, names)
         installed = {path.name for path in self.site.iterdir()}
         self.assertFalse(installed & {"lib", "include", "share", "tests", "build_support"})
+
+    @unittest.skipUnless(WHEEL, "TOPOMASK_WHEEL names no wheel; a library that was built in place has the path of its torch")
+    def test_the_library_looks_for_torch_beside_itself(self):
+        said = run("readelf", "--dynamic", self.site / "topomask" / "libtopomask.so", check=True).stdout
+        paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", said)
+        self.assertEqual(paths, ["$ORIGIN/../torch/lib"], said)
 
     def test_attention_and_its_gradients_beside_torch_alone(self):
         code = (

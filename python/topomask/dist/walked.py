@@ -32,7 +32,7 @@ class _Features(Held):
 
     def __init__(self, rows: FeatureRows, walkers: int) -> None:
         super().__init__()
-        self.hold(hops=rows.hops, loads=rows.loads, feature_offsets=rows.feature_offsets)
+        self.hold(hops=rows.hops, loads=rows.loads.clone(), feature_offsets=rows.feature_offsets)  # lists follow from loads
         self.scale = 1.0 / walkers
 
     def forward(self, f: Tensor) -> Tensor:

@@ -17,7 +17,9 @@ def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, RunConfig]:
     parser.add_argument("config", nargs="?", help="JSON; the keys are those of `topomask train`")
     parser.add_argument("--out", help="folder of the run, runs/NAME where left out; goes on where it stopped")
     parser.add_argument("--restart", action="store_true", help="start over in a folder that has a checkpoint")
-    parser.add_argument("--stop-after", type=int, default=0, metavar="STEPS", help="a slice; again, until it is finished")
+    parser.add_argument(
+        "--stop-after", type=int, default=0, metavar="STEPS", help="stop after this many steps; call again to continue"
+    )
     parser.add_argument("--quiet", action="store_true", help="no metrics on stderr")
     parser.add_argument("--keys", action="store_true", help="list the keys")
     given, rest = parser.parse_known_args(arguments)
@@ -59,7 +61,18 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _let_waiting_threads_sleep() -> None:
+    """Starts this process anew so that OpenMP threads which wait for work sleep, where the environment does not say how they
+    wait: by default they spin, and slow down everything else on a busy machine. libgomp reads the setting when it is loaded,
+    which importing the package has done. Nothing waits on one thread, which is what torchrun gives each of several ranks."""
+    if os.environ.get("OMP_NUM_THREADS") == "1" or {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"} & set(os.environ):
+        return
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    os.execv(sys.executable, sys.orig_argv)
+
+
 if __name__ == "__main__":
+    _let_waiting_threads_sleep()
     status = main(sys.argv[1:])
     sys.stdout.flush()
     # Without taking the process group down: where a rank is gone, that would wait for it.

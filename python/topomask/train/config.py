@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def option(default: T, help: str, *, choices: tuple[str, ...] = (), least: float = -math.inf, most: float = math.inf) -> T:
-    """A field with what explains it and what it may be."""
+    """A field with its explanation and the values it may have."""
     made: T = field(default=default, metadata={"help": help, "choices": choices, "least": least, "most": most})
     return made
 
@@ -70,12 +70,12 @@ class TrainOptions:
     device: str = option("cpu", "cpu, or cuda: the GPU of the local rank", choices=("cpu", "cuda"))
     precision: str = option("float32", "of everything that is computed", choices=("float32", "float64"))
     epochs: int = option(30, "passes over the training data, which one step is", least=0)
-    steps: int = option(0, "steps of the optimiser; 0: what the epochs come to", least=0)
+    steps: int = option(0, "steps of the optimiser; 0: as many as the epochs take", least=0)
     optimiser: str = option("adamw", "adamw, or adam (weight decay as part of the gradient)", choices=("adamw", "adam"))
     learning_rate: float = option(1e-3, "after warm-up", least=0)
     final_learning_rate: float = option(1e-5, "at the last step", least=0)
-    warmup_steps: int = option(0, "the learning rate rises linearly for so long", least=0)
-    constant_steps: int = option(0, "then stays for so long, and falls as a cosine to the last step", least=0)
+    warmup_steps: int = option(0, "the learning rate rises linearly for this many steps", least=0)
+    constant_steps: int = option(0, "then it stays constant for this many, and falls as a cosine to the last step", least=0)
     mask_learning_rate: float = option(1.0, "multiplies the learning rate of a mask's parameters", least=0)
     beta1: float = option(0.9, "decay of the optimiser's first moment", least=0, most=1)
     beta2: float = option(0.999, "decay of the optimiser's second moment", least=0, most=1)
@@ -95,11 +95,16 @@ class RankOptions:
         "automatic", "which rank owns which nodes", choices=("automatic", "metis", "cuthill_mckee", "ranges")
     )
     data: int = option(1, "replicas of the graph, which share the training nodes of a step; they divide the ranks", least=1)
-    timeout: float = option(600.0, "seconds after which a rank that does not come to a collective call is given up", least=1)
+    timeout: float = option(
+        600.0, "seconds after which the others stop waiting for a rank that does not come to a collective call", least=1
+    )
 
 
 @dataclass
 class RunConfig:
+    """A run: name, task, and the options of data, model, training and ranks. Its fields are the keys of a configuration file,
+    dotted (`train.steps`), with their defaults."""
+
     name: str = option("run", "what the run is called in tables")
     task: str = option("graphs", "classification of nodes", choices=("graphs",))
     data: DataOptions = field(default_factory=DataOptions)
@@ -117,7 +122,7 @@ class RunConfig:
         setattr(owner, place.name, _checked(f"{origin}{key}", getattr(owner, place.name), value, place.metadata))
 
     def override(self, key: str, text: str) -> None:
-        """One key from text, as a command line has it."""
+        """Sets one key from a string, as a command line has it."""
         known = dict(_places(self))
         value: Any = text
         if key in known and not isinstance(getattr(known[key][0], known[key][1].name), str):
@@ -212,5 +217,6 @@ def parse_config(text: str, origin: str = "train: ") -> RunConfig:
 
 
 def read_config(path: str) -> RunConfig:
+    """`parse_config` of the content of a file, whose name begins the errors."""
     with open(path, encoding="utf-8") as file:
         return parse_config(file.read(), f"train: {path}: ")

@@ -13,7 +13,7 @@ from .source import Source
 
 SPLITS = ("train", "validation", "test")
 GIVEN, UNLABELLED = 3, 4
-"""Parts beside those of SPLITS: nodes whose label is an input, and nodes without one."""
+"""Parts in addition to those of SPLITS: nodes whose label is an input, and nodes without one."""
 
 
 def split(labels: Tensor, options: DataOptions) -> Tensor:

@@ -13,7 +13,7 @@ _FREE = (
     "name", "data.kind", "data.path",
     "train.device", "train.chunk", "train.log_every", "train.evaluate_every", "train.checkpoint_every",
 )  # fmt: skip
-"""Keys that change nothing of what is computed, beside those of ranks: a run may go on with others."""
+"""Keys, in addition to those of ranks, that do not change what is computed: a run may continue with other values."""
 
 
 class RunFolder:

@@ -27,7 +27,7 @@ def peak_memory_mb() -> float:
 
 
 def train(config: RunConfig, out: str, *, restart: bool = False, stop_after: int = 0, quiet: bool = False) -> dict[str, Any]:
-    """Trains in the folder `out`, of which only the first rank takes notice: from its checkpoint where it has one, unless restart.
+    """Trains in the folder `out`, which only the first rank reads and writes: from its checkpoint where it has one, unless restart.
     stop_after: so many steps at the most. quiet: metrics go into the folder alone, not to stderr. Returns what summary.json holds.
     A collective call of all ranks of torch.distributed, which may be one, and then need not be initialised."""
     config.check()

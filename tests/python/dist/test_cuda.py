@@ -41,7 +41,7 @@ def over_nccl(function, *arguments):
     return function(*arguments)
 
 
-def on_gpu(heads):
+def on_cuda(heads):
     """The largest relative differences between masks over ranks on the GPU and masks of one process on the CPU, in float64."""
     torch.cuda.set_device(0)
     group = d.Group()
@@ -72,10 +72,10 @@ class Cuda(unittest.TestCase):
 
     def test_one_rank_over_nccl(self):
         for heads in (1, 2):
-            self.check(ranks.run(1, over_nccl, on_gpu, heads))
+            self.check(ranks.run(1, over_nccl, on_cuda, heads))
 
     def test_two_ranks_share_a_gpu(self):
-        self.check(ranks.run(2, on_gpu, 1))
+        self.check(ranks.run(2, on_cuda, 1))
 
     def test_training(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
 """What the tests of the package share. TOPOMASK_LIBRARY names the shared library; the package is that of this checkout unless
-TOPOMASK_INSTALLED is set."""
+TOPOMASK_INSTALLED is set. With TOPOMASK_ALL, tests fail where an optional package is missing; otherwise they are skipped."""
 
 import importlib.util
 import os
@@ -30,10 +30,18 @@ def dense_attention(q, k, v, matrix, features=torch.relu):
     return weights / weights.sum(-1, keepdim=True) @ v
 
 
+def missing(*names):
+    """Those of the packages that are not installed. With TOPOMASK_ALL none may be."""
+    absent = sorted(name for name in names if importlib.util.find_spec(name) is None)
+    if absent and os.environ.get("TOPOMASK_ALL"):
+        raise ModuleNotFoundError(f"TOPOMASK_ALL is set, and {', '.join(absent)} is not installed")
+    return absent
+
+
 def needs(*names):
-    """Skips a test where a library is not installed."""
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    return unittest.skipIf(missing, f"needs {', '.join(missing)}")
+    """Skips a test where a package is not installed."""
+    absent = missing(*names)
+    return unittest.skipIf(absent, f"needs {', '.join(absent)}")
 
 
 class Case(unittest.TestCase):

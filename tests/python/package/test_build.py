@@ -9,7 +9,7 @@ import time
 import unittest
 
 import torch
-from support import ROOT, Case, tm
+from support import ROOT, Case, needs, tm
 from topomask import _library
 
 PACKAGES = str(pathlib.Path(tm.__file__).resolve().parents[1])
@@ -61,17 +61,29 @@ class Build(Case):
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import torch, python_overhead as o;"
             "torch.set_num_threads(1);"
-            "masks = o.masks();"
-            "names = ('none', 'graph random features', 'Toeplitz');"
-            "print(*(min(b - a for a, b in (o.overhead(masks[n], 'features') for _ in range(3))) for n in names))"
+            "least = lambda m, k: min(b - a for a, b in (o.overhead(m, k) for _ in range(3)));"
+            "cases = [(n, m, k) for n, m in o.masks().items() for k in ('relu', 'softmax')];"
+            "print(*(f'{n}, {k}:{least(m, k)}' for n, m, k in cases), sep='\\n')"
         )
         paths = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH", "")]))
         command = [sys.executable, "-W", "ignore", "-c", code, str(ROOT / "bench")]
         result = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
-        for mask, microseconds in zip(("none", "graph random features", "Toeplitz"), result.stdout.split(), strict=True):
-            with self.subTest(mask=mask):
+        lines = result.stdout.strip().splitlines()
+        self.assertEqual(len(lines), 12)
+        for line in lines:
+            call, microseconds = line.rsplit(":", 1)
+            with self.subTest(call=call):
                 self.assertLess(float(microseconds), 15, "microseconds")
+
+    @needs("pytest")
+    def test_pytest_alone_collects_everything(self):
+        """What a test needs beyond the library is a reason to skip it, not to stop."""
+        environment = {name: value for name, value in os.environ.items() if name != "TOPOMASK_TOOL"}
+        command = [sys.executable, "-W", "ignore", "-m", "pytest", "-p", "no:cacheprovider", "-q", "--collect-only"]
+        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stdout[-2000:])
+        self.assertIn("test_checkpoint.py", result.stdout)
 
 
 if __name__ == "__main__":

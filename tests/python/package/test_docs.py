@@ -1,14 +1,13 @@
 """The examples of the guide pages run, page by page, and the page of the interface is what the docstrings say."""
 
 import contextlib
-import importlib.util
 import io
 import re
 import subprocess
 import sys
 import unittest
 
-from support import ROOT, Case
+from support import ROOT, Case, missing
 
 PAGES = sorted((ROOT / "docs").glob("python*.md"))
 
@@ -19,12 +18,12 @@ class Docs(Case):
         for page in PAGES:
             blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
             wanted = {name for block in blocks for name in re.findall(r"^(?:import|from) (\w+)", block, re.M)}
-            missing = sorted(name for name in wanted if importlib.util.find_spec(name) is None)
+            absent = missing(*wanted)
             names = {}
             for block in blocks:
                 with self.subTest(page=page.name, block=block.splitlines()[0]):
-                    if missing:
-                        self.skipTest(f"needs {', '.join(missing)}")
+                    if absent:
+                        self.skipTest(f"needs {', '.join(absent)}")
                     with contextlib.redirect_stdout(io.StringIO()):
                         exec(compile(block, page.name, "exec"), names)
 

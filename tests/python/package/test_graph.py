@@ -6,6 +6,7 @@ import pathlib
 import pickle
 import tempfile
 import unittest
+import warnings
 
 import torch
 from support import Case, tm
@@ -61,6 +62,7 @@ class Graphs(Case):
             self.assertEqual(graph.dense().count_nonzero(), graph.num_entries)
         self.assertEqual(repr(tm.Graph.path(5)), "Graph(5 nodes, 4 edges, float32)")
         points = tm.icosphere(1).points
+        self.assertEqual(repr(tm.icosphere(1)), "Icosphere(42 nodes, 120 edges, 80 faces)")
         self.close(points.norm(dim=1), torch.ones(42))
         self.assertEqual(tm.Graph.knn(points, 3, directed=True).num_entries, 126)
         self.assertTrue(same(tm.Graph.erdos_renyi(50, 0.2, seed=3), tm.Graph.erdos_renyi(50, 0.2, seed=3)))
@@ -138,6 +140,31 @@ class Files(Case):
             tm.save_walks(walks, f"{folder}/w.bin")
             self.assertTrue(same(tm.load_walks(f"{folder}/w.bin"), walks))
 
+    def test_ids_that_begin_at_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.txt"
+            path.write_text("1 2\n2 3\n")
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                as_it_stands = [tm.Graph.read(path), tm.read_graph(path), tm.read_snap(path)]
+            self.assertEqual([graph.num_nodes for graph in as_it_stands], [4, 4, 4])
+            self.assertEqual([str(w.message) for w in caught], [
+                f"{op}: {path}: node ids run from 1 to 3, so that node 0 has no edge; the option one_based reads id 1 as node 0"
+                for op in ("read_snap", "read_snap", "read_snap")
+            ])  # fmt: skip
+            self.assertEqual({w.category for w in caught}, {UserWarning})
+            self.assertEqual({w.filename for w in caught}, {__file__})  # the line of the user
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                for read in (tm.Graph.read, tm.read_graph, tm.read_snap):
+                    self.assertTrue(same(read(path, one_based=True), tm.Graph.path(3)))
+                tm.write_npz(as_it_stands[0], f"{folder}/b.npz")
+                counted = tm.Graph.from_edges(4, [0, 1], [1, 2])  # the archive says that there are four nodes
+                self.assertTrue(same(tm.read_npz(f"{folder}/b.npz", one_based=True), counted))
+            path.write_text("0 1\n")
+            text = "a.txt:1: a node id must be >= 1 in a file that is read as one_based, got 0"
+            self.refuses(ValueError, text, tm.read_snap, path, one_based=True)
+
 
 class Walks(Case):
     def test_options_by_name_or_as_a_value(self):
@@ -147,6 +174,7 @@ class Walks(Case):
         self.assertTrue(same(tm.sample_walks(graph, options), by_name))
         self.assertEqual(by_name.options._fields(), options._fields())
         self.assertEqual((by_name.walkers, by_name.max_hops, by_name.groups), (3, 100, 2))
+        self.assertTrue(torch.equal(by_name.kept_loads, by_name.loads))
         self.assertIn("3 walkers", repr(by_name))
 
     def test_resampling_and_exact_heads(self):

@@ -1,9 +1,12 @@
 """The package has every public name of the C++ headers."""
 
+import inspect
 import re
 import unittest
 
 from support import ROOT, Case, tm
+from topomask.train import config
+from topomask.train.data import SPLITS
 
 HEADERS = sorted(path for path in (ROOT / "include" / "topomask").glob("*.h") if path.name not in ("config.h", "run_config.h"))
 ELSEWHERE = {"to_string"}  # Python has strings for choices
@@ -17,6 +20,17 @@ def functions(text):
     """Free functions: declarations that begin in the first column."""
     found = re.findall(r"^(?! |using|return|class|struct|enum|inline|template|namespace|#)[\w:<>,* &]+?[ &](\w+)\(", text, re.M)
     return set(found)
+
+
+def enum_names(path, table):
+    """The names of an enumeration in its EnumNames table, which C++ parses and prints with."""
+    text = (ROOT / "src" / path).read_text()
+    return tuple(re.findall(r'"(\w+)"', re.search(rf"\b{table}\{{(.*?)\}};", text, re.S)[1]))
+
+
+def choices(options, name):
+    """The strings that an option of a run in Python may have."""
+    return options.__dataclass_fields__[name].metadata["choices"]
 
 
 def members(text, name):
@@ -89,10 +103,21 @@ class Names(Case):
             missing = {m for m in members(self.text, name) - own if not hasattr(python, m) and m not in fields}
             self.assertEqual(missing, set(), name)
 
-    def test_every_option_has_its_name(self):
-        body = re.search(r"^struct WalkOptions \{(.*?)^\};", self.text, re.M | re.S)[1]
-        names = set(re.findall(r"(\w+)\s*=", body))
-        self.assertEqual(names, set(tm.WalkOptions.__dataclass_fields__))
+    def test_choices_of_a_run_have_the_names_of_the_enumerations(self):
+        self.assertEqual(choices(config.ModelOptions, "sampler"), enum_names("walks/names.h", "kCouplingNames"))
+        self.assertEqual(choices(config.RankOptions, "partition"), enum_names("dist/names.h", "kPartitionMethodNames"))
+        self.assertEqual(SPLITS, enum_names("data/names.h", "kSplitNames"))
+        features = set(enum_names("data/graphs/names.h", "kNodeFeatureNames"))
+        self.assertLessEqual(set(choices(config.DataOptions, "features")), features)
+        maps = set(enum_names("nn/names.h", "kFeatureNames")) | {"softmax"}
+        self.assertLessEqual(set(choices(config.ModelOptions, "attention")), maps)
+
+    def test_defaults_have_the_names_of_the_enumerations(self):
+        self.assertIn(tm.WalkOptions().coupling, enum_names("walks/names.h", "kCouplingNames"))
+        self.assertIn(tm.WalkOptions().proposal, enum_names("walks/names.h", "kProposalNames"))
+        for table, argument in {"kGeneratorNames": "generator", "kDiffusionMethodNames": "method"}.items():
+            default = inspect.signature(tm.diffusion_mask).parameters[argument].default
+            self.assertIn(default, enum_names("masks/names.h", table))
 
     def test_everything_public_has_a_docstring(self):
         self.assertEqual([name for name in tm.__all__ if name != "ops" and not (getattr(tm, name).__doc__ or "").strip()], [])

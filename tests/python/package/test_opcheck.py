@@ -6,12 +6,16 @@ import os
 import shutil
 import tempfile
 import unittest
+import unittest.mock
 
 import torch
 from families import NODES, families, random
 from support import Case, tm
 from test_compile import AS_TENSORS
+from test_golden import Attention, Structured, Walks
+from test_nn import Layers
 from topomask._traced import How
+from topomask.features import feature_map
 from torch.testing._internal.optests import generate_opcheck_tests
 from torch.testing._internal.optests.generate_tests import FailuresDict
 
@@ -55,11 +59,75 @@ class Operators(Case):
             layer(torch.rand(12, 4), edges, None if edge_dim is None else torch.rand(edges.shape[1], 2)).sum().backward()
 
 
+EAGER = {"attention": tm.attention, "softmax_attention": tm.softmax_attention, "matmul": tm.LibraryMask.matmul}
+
+
+def as_operators(mask, inputs, how):
+    """What torch.compile makes of a call; None for masks that apply_mask has to compute with parameters, which it knows by their
+    identity: the checks of an operator call it with copies."""
+    mask.prepare()
+    if mask._form is not None and mask._form.serves(how):
+        return mask._form.attention(mask, *inputs, how)
+    return mask._numbered(inputs, how) if mask._number and not mask._learnt else None
+
+
+def attention(q, k, v, mask, *, features="relu", route="automatic"):
+    phi = feature_map(features)
+    found = as_operators(mask, (phi.queries(q), phi.keys(k), v), How("attention", route))
+    return EAGER["attention"](q, k, v, mask, features=features, route=route) if found is None else found
+
+
+def softmax_attention(q, k, v, mask, *, mode="multiplicative", scale=None, route="automatic"):
+    found = as_operators(mask, (q, k, v), How(mode, route, scale=scale))
+    return EAGER["softmax_attention"](q, k, v, mask, mode=mode, scale=scale, route=route) if found is None else found
+
+
+def matmul(mask, x):
+    found = as_operators(mask, (x,), How("matmul"))
+    return EAGER["matmul"](mask, x) if found is None else found
+
+
+class AsOperators(Case):
+    """Tests of eager calls, which stay inside C++, over operators where there are any."""
+
+    def setUp(self):
+        super().setUp()
+        for owner in (tm, tm.nn):
+            self.replace(owner, "attention", attention)
+            self.replace(owner, "softmax_attention", softmax_attention)
+        self.replace(tm.LibraryMask, "matmul", matmul)
+
+    def replace(self, owner, name, value):
+        patch = unittest.mock.patch.object(owner, name, value)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+
+class GoldenAttention(AsOperators, Attention):
+    """Attention by every route, against reference values."""
+
+
+class GoldenMasks(AsOperators, Structured):
+    """Structured masks likewise."""
+
+
+class GoldenWalks(AsOperators, Walks):
+    """Masks of walks likewise."""
+
+
+class Models(AsOperators, Layers):
+    """Layers and models."""
+
+
+del Attention, Structured, Walks, Layers  # run by their own files
+
 # Failures that are known, by operator: none, in the form that torch wants of the file.
 KNOWN = os.path.join(tempfile.mkdtemp(), "failures.json")
 FailuresDict(KNOWN, {}).save()
 atexit.register(shutil.rmtree, os.path.dirname(KNOWN))
-generate_opcheck_tests(Operators, ["topomask"], KNOWN)
+for checked in (Operators, GoldenAttention, GoldenMasks, GoldenWalks, Models):
+    generate_opcheck_tests(checked, ["topomask"], KNOWN)
+del checked
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import unittest
 import torch
 from families import NODES, families, random
 from support import Case, tm
+from torch.autograd import forward_ad
 
 BLOCKS = ("none", "sparse", "grf", "power series", "toeplitz")
 EXPORTED = ("none", "sparse", "sparse in the user's order", "neighbours", "power series", "grf", "grf, asymmetric", "ad hoc")
@@ -158,6 +159,81 @@ class Functions(Case):
                 self.refuses(RuntimeError, "outside of torch.func", torch.func.vmap(loss), q.expand(3, *q.shape))
                 self.refuses(RuntimeError, "outside of torch.func", torch.func.vmap(mask), q.expand(3, *q.shape))
                 self.refuses(RuntimeError, "outside of torch.func", torch.func.vjp, softmax, q)
+
+    def test_what_is_made_of_tensors_under_a_transform_is_refused(self):
+        graph = tm.Graph.grid(5, 6).to(torch.float64)
+        q, pattern = inputs()[0].detach(), graph.pattern
+        values = torch.ones(pattern.entries, dtype=torch.float64)
+        walks, f = tm.sample_walks(graph), torch.ones(4, dtype=torch.float64)
+        conv = tm.pyg.TransformerConv(4, 3).double()
+        made_inside = {
+            "NeighboursMask": lambda x: tm.attention(x, x, x, tm.NeighboursMask(graph)).sum(),
+            "GRFMask": lambda x: tm.attention(x, x, x, tm.GRFMask(graph)).sum(),
+            "LibraryMask": lambda x: tm.attention(x, x, x, tm.dense_mask((x @ x.mT).reshape(-1, NODES, NODES)[0])).sum(),
+        }
+        for name, loss in made_inside.items():
+            for transform in (torch.func.grad, torch.func.vmap, torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):
+                with self.subTest(name=name, transform=transform.__name__):
+                    self.refuses(RuntimeError, f"topomask: {name} must be used outside of torch.func", transform(loss), q)
+        functions = {
+            "TransformerConv": lambda x: conv(x, graph.edge_index()),
+            "matmul": lambda x: tm.matmul(pattern, values, x),
+            "matmul_transposed": lambda x: tm.matmul_transposed(pattern, values, x),
+        }
+        for name, function in functions.items():
+            with self.subTest(name=name):
+                sentence = f"topomask: {name} must be used outside of torch.func's transforms"
+                self.refuses(RuntimeError, sentence, torch.func.vmap(function), q)
+                self.refuses(RuntimeError, sentence, torch.func.grad(lambda x, of=function: of(x).sum()), q[0])
+        self.refuses(RuntimeError, "walk_features must be used outside",
+                     torch.func.grad(lambda f: tm.walk_features(walks, f).sum()), f)  # fmt: skip
+        self.refuses(
+            RuntimeError, "normalised must be used outside", torch.func.grad(lambda x: graph.normalised().dense().sum()), q
+        )
+        torch.func.grad(lambda x: x.sum() * graph.num_edges)(q)  # nothing of the library is under the transform
+
+    def test_forward_mode_derivatives_are_refused_with_a_sentence(self):
+        graph = tm.Graph.grid(5, 6).to(torch.float64)
+        conv = tm.pyg.TransformerConv(4, 3).double()
+        x, pattern = inputs()[0].detach()[0], graph.pattern
+        values = torch.ones(pattern.entries, dtype=torch.float64)
+        masks = {name: mask_of(name, torch.float64) for name in ("none", "neighbours", "grf, one head", "diffusion")}
+        calls = {
+            **{f"{name}: attention": lambda x, m=m: tm.attention(*[x.expand(m.heads, -1, -1)] * 3, m) for name, m in masks.items()},
+            "softmax_attention": lambda x: tm.softmax_attention(x, x, x, masks["neighbours"]),
+            "mask: matmul": masks["neighbours"],
+            "TransformerConv": lambda x: conv(x, graph.edge_index()),
+            "matmul": lambda x: tm.matmul(pattern, values, x),
+            "dense_mask": lambda x: tm.attention(x.detach(), x.detach(), x.detach(), tm.dense_mask(x @ x.mT)),
+        }
+        for name, call in calls.items():
+            with self.subTest(name=name), forward_ad.dual_level():
+                dual = forward_ad.make_dual(x, torch.ones_like(x))
+                sentence = f"topomask: {name.split(': ')[-1]} has no forward-mode derivative"
+                self.refuses(RuntimeError, sentence, call, dual)
+                if name != "dense_mask":
+                    call(x)  # what has no tangent is of no concern
+
+    def test_layers_refuse_second_derivatives(self):
+        graph = tm.Graph.grid(5, 6)
+        x = random(NODES, 4, dtype=torch.float32).requires_grad_()
+        walks = tm.NeighbourWalks(tm.cloud_neighbours(random(1, NODES, 3)))
+        f = torch.ones(4, requires_grad=True)
+        features = torch.rand(graph.num_entries, 2)
+        plain, edged = tm.pyg.TransformerConv(4, 3), tm.pyg.TransformerConv(4, 3, edge_dim=2)
+        gps = tm.pyg.GPSAttention(4, heads=2)
+        gps.set_graph(graph.edge_index(), NODES)
+        calls = {
+            "TransformerConv": lambda: plain(x, graph.edge_index()),
+            "TransformerConv ": lambda: edged(x, graph.edge_index(), features),
+            "neighbour_attention": lambda: tm.neighbour_attention(x, x, x, walks, f),
+            "attention": lambda: gps(x[None])[0],
+        }
+        for name, call in calls.items():
+            with self.subTest(name=name):
+                sentence = f"{name.strip()}: create_graph must be False; masks and attention are differentiable once"
+                self.refuses(RuntimeError, sentence, torch.autograd.grad, call().sum(), x, create_graph=True)
+                self.assertFalse(torch.autograd.grad(call().sum(), x)[0].requires_grad)
 
     def test_leading_dimensions_take_the_place_of_vmap(self):
         mask = mask_of("grf", torch.float64)
