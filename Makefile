@@ -17,7 +17,7 @@
 #   make format          format the sources, wrap the pages of docs/
 #   make format-check    fail if a source is not formatted, a page has long lines or broken links, or a folder includes one
 #                        that it may not
-#   make alone           compile every source and every public header by itself
+#   make alone           compile every source and every public header by itself; TESTS=1 also the tests, FILE=... for some
 #   make tidy FILE=...   clang-tidy on one file (about a minute)
 #   make clean           remove build/ (.venv stays)
 #
@@ -105,11 +105,11 @@ format format-check:
 	@scripts/packages.sh format
 	@scripts/format.sh $(if $(filter format-check,$@),--check)
 	@scripts/check_includes.py
+	@scripts/check_operators.py
 
 alone: setup
-	@PRESET=alone BUILD_DIR=build/alone scripts/build.sh $(foreach t,topomask topomask_models,CMakeFiles/$(t).dir/cmake_pch.hxx.gch) \
-	  apps/CMakeFiles/topomask_tool.dir/cmake_pch.hxx.gch
-	@scripts/check_alone.py
+	@torch=$$(scripts/torch.sh) && cmake --preset alone -B build/alone -DTOPOMASK_TORCH="$$torch" $(CMAKE_ARGS) >/dev/null
+	@scripts/check_alone.py $(if $(TESTS),--tests) $(FILE)
 
 tidy: setup
 	@scripts/packages.sh tidy

@@ -2,18 +2,26 @@
 """Compiles every source file of the library, the models and the tool by itself, and every public header by itself.
 
 The other builds of CI compile the files of a folder as one, which hides a name or an include that a file takes from its
-neighbour. Only syntax and types are checked: no code is made. Sources use the precompiled headers of the preset `alone`;
-public headers are compiled without one, as a user does.
+neighbour. Syntax and types are checked, templates are instantiated, no code is made.
 
-    scripts/check_alone.py [text]     only files whose path contains the text
+Parsing torch takes longer than everything else, so that its headers are precompiled, and only those that a file includes
+itself or through headers of this project: nothing comes from a precompiled header that the file does not ask for. Files
+named *kernel.cpp are compiled by themselves in every build, and are left out.
+
+    scripts/check_alone.py             sources and public headers
+    scripts/check_alone.py --tests     and the tests
+    scripts/check_alone.py TEXT        only files whose path contains the text
 
 JOBS sets the number of compilers at once.
 """
 
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
+import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -22,55 +30,137 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "alone"
 
-
-def commands():
-    """Every command of the build by its file, turned into a check."""
-    if not (BUILD / "compile_commands.json").exists():
-        sys.exit(f"check_alone: {BUILD} is not configured; `make alone` does so and makes the precompiled headers")
-    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
-        file = pathlib.Path(entry["file"])
-        if file.suffix != ".cpp" or "cmake_pch" in file.name:
-            continue
-        words = shlex.split(entry["command"])
-        output = words.index("-o")
-        del words[output : output + 2]
-        yield str(file.relative_to(ROOT)), [word for word in words if word != "-c"] + ["-fsyntax-only"]
-
-
-def header_commands(sources):
-    """A public header is compiled with the flags of a source that sees the models' libraries, without a precompiled header."""
-    words = next(words for file, words in sources if file.startswith("src/train/"))
-    plain, skip = [], False
-    for word in words:
-        if skip:
-            skip = False
-        elif word == "-include":
-            skip = True
-        elif not word.endswith(".cpp") and word != f"-I{ROOT / 'src'}":
-            plain.append(word)
-    for header in sorted((ROOT / "include").rglob("*.h")):
-        yield str(header.relative_to(ROOT)), [*plain, "-include", str(header), "-x", "c++", "/dev/null"]
+# What is precompiled together; a file takes the first of which it includes everything.
+PRECOMPILED = {
+    "models_tests": ["torch/nn/module.h", "torch/nn/modules/linear.h", "ATen/ATen.h", "gtest/gtest.h"],
+    "models": ["torch/nn/module.h", "ATen/ATen.h"],
+    "autograd": ["torch/csrc/autograd/custom_function.h", "torch/library.h", "ATen/ATen.h"],
+    "tests": ["ATen/ATen.h", "gtest/gtest.h"],
+    "library": ["torch/library.h", "ATen/ATen.h"],
+    "commands": ["CLI/CLI.hpp", "nlohmann/json.hpp"],
+    "aten": ["ATen/ATen.h"],
+    "json": ["nlohmann/json.hpp"],
+    "tensor": ["ATen/core/Tensor.h"],
+}
 
 
-def check(job):
-    file, words = job
+class Compiler:
+    """The flags that all files share, and those of each file, as the build has them."""
+
+    def __init__(self, entries):
+        words = shlex.split(next(entry["command"] for entry in entries if "/src/train/" in entry["file"]))
+        self.system = [word for flag, word in zip(words, words[1:]) if flag == "-isystem"]
+        kept = [w for w in words[1:] if w.startswith(("-std", "-W", "-O", "-f")) and w != "-Winvalid-pch" and "visibility" not in w]
+        kept.append("-DGTEST_HAS_PTHREAD=1")  # as GTest's own flags have it: it must be alike for a precompiled header
+        self.command = [words[0], *kept, *(word for folder in self.system for word in ("-isystem", folder))]
+        self.parts = {}  # by header of another library: the paths of all files that it includes, and its own
+
+    def find_parts(self, header):
+        run = subprocess.run(
+            [*self.command, "-M", "-x", "c++", "-"], input=f"#include <{header}>\n", capture_output=True, text=True, check=True
+        )
+        self.parts[header] = run.stdout.replace("\\\n", " ").split()[1:]
+
+    def has(self, header, part):
+        return any(path.endswith(f"/{part}") for path in self.parts.get(header, ()))
+
+    def precompile(self, name):
+        """Makes build/alone/precompiled/NAME.h.gch."""
+        header = BUILD / "precompiled" / f"{name}.h"
+        header.parent.mkdir(exist_ok=True)
+        header.write_text("".join(f"#include <{part}>\n" for part in PRECOMPILED[name]))
+        return run(str(header), [*self.command, "-x", "c++-header", str(header), "-o", f"{header}.gch"])
+
+
+def run(file, words):
     start = time.monotonic()
     done = subprocess.run(words, cwd=BUILD, capture_output=True, text=True, check=False)
     return file, done, time.monotonic() - start
 
 
+@functools.cache
+def included(file):
+    """Headers of other libraries that a file includes, itself or through headers of this project."""
+    found = set()
+    for mark, name in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', file.read_text(), re.M):
+        places = [folder / name for folder in (file.parent, ROOT / "include", ROOT / "src", ROOT / "apps", ROOT / "tests")]
+        ours = next((place for place in places if place.exists()), None)
+        if ours is not None and (mark == '"' or name.startswith("topomask/")):
+            found |= included(ours.resolve())
+        elif mark == "<":
+            found.add(name)
+    return frozenset(found)
+
+
+def precompiled_for(file, compiler):
+    """The name of what is precompiled for a file, or none."""
+    names = included(file)
+    for name, parts in PRECOMPILED.items():
+        if all(part in names or any(compiler.has(header, part) for header in names) for part in parts):
+            return name
+    return None
+
+
+def checks(entries, compiler):
+    """(file, what is precompiled for it, its flags) of every source and public header."""
+    for entry in entries:
+        file = pathlib.Path(entry["file"])
+        if file.suffix != ".cpp" or not file.is_relative_to(ROOT) or file.is_relative_to(BUILD) or file.name.endswith("kernel.cpp"):
+            continue
+        words = shlex.split(entry["command"])
+        own = [word for word in words if word.startswith(("-I", "-D"))]
+        own += [
+            w
+            for flag, folder in zip(words, words[1:])
+            if flag == "-isystem" and folder not in compiler.system
+            for w in (flag, folder)
+        ]
+        yield file, precompiled_for(file, compiler), [*own, str(file)]
+    for header in sorted([*(ROOT / "include").rglob("*.h"), *(BUILD / "include").rglob("*.h")]):
+        flags = [f"-I{ROOT / 'include'}", f"-I{BUILD / 'include'}", "-include", str(header), "-x", "c++", "/dev/null"]
+        yield header, precompiled_for(header, compiler), flags
+
+
 def main():
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    sources = list(commands())
-    jobs = [job for job in [*sources, *header_commands(sources)] if wanted in job[0]]
-    failed, seconds = [], 0.0
+    tests = "--tests" in sys.argv[1:]
+    wanted = next((text for text in sys.argv[1:] if not text.startswith("--")), "")
+    if not (BUILD / "compile_commands.json").exists():
+        sys.exit(f"check_alone: {BUILD} is not configured; `make alone` does so")
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    compiler = Compiler(entries)
+    failed, count = [], 0
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1)) as pool:
-        for file, done, took in pool.map(check, jobs):
-            seconds += took
-            if done.returncode != 0 or done.stderr:
-                failed.append(file)
-                print(f"{file}:\n{done.stderr}", file=sys.stderr)
-    print(f"{len(jobs)} files compiled by themselves, {seconds:.0f} s of compiling; {len(failed)} failed {' '.join(failed)}".rstrip())
+
+        def report(results):
+            nonlocal count
+            for file, done, took in results:
+                count += 1
+                if os.environ.get("VERBOSE"):
+                    print(f"{took:6.2f} s  {file}", flush=True)
+                if done.returncode != 0 or done.stderr:
+                    failed.append(os.path.relpath(file, ROOT))
+                    print(f"{failed[-1]}:\n{done.stderr}", file=sys.stderr)
+
+        list(pool.map(compiler.find_parts, {part for parts in PRECOMPILED.values() for part in parts}))
+        jobs = [job for job in checks(entries, compiler) if wanted in str(job[0].relative_to(ROOT))]
+        if not (tests or wanted):
+            jobs = [job for job in jobs if not job[0].is_relative_to(ROOT / "tests")]
+        report(pool.map(compiler.precompile, sorted({name for _, name, _ in jobs if name})))
+        if failed:
+            return 1
+        precompiled = count
+
+        def check(job):
+            file, name, flags = job
+            use = ["-Winvalid-pch", "-include", str(BUILD / "precompiled" / f"{name}.h")] if name else []
+            return run(str(file), [*compiler.command, "-fsyntax-only", *use, *flags])
+
+        report(pool.map(check, jobs))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime
+    print(f"{count - precompiled} files compiled by themselves in {seconds:.0f} s of processor time; {len(failed)} failed")
+    if failed:
+        print("\n".join(failed))
     return 1 if failed else 0
 
 

@@ -14,7 +14,6 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTH = 120
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
-GENERATED = {ROOT / "docs" / "python-api.md"}  # lines are as long as the docstrings they come from
 LIST_ITEM = re.compile(r"(\s*)([-*]|\d+\.)\s+")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -41,12 +40,13 @@ def prose(lines):
     return blocks
 
 
-def wrapped(block):
-    """The paragraph in lines of at most WIDTH columns; text in backquotes and links stay whole."""
+def wrapped(block, code=False):
+    """The paragraph in lines of at most WIDTH columns; links stay whole, and so does text in backquotes unless `code`."""
     item = LIST_ITEM.match(block[0])
     first = item.group(0) if item else re.match(r"\s*", block[0]).group(0)
     text = " ".join(line.strip() for line in block)[len(first.strip()) :].strip()
-    kept = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)", lambda m: m.group(0).replace(" ", "\0"), text)
+    whole = r"\[[^\]]*\]\([^)]*\)" if code else r"`[^`]*`|\[[^\]]*\]\([^)]*\)"
+    kept = re.sub(whole, lambda m: m.group(0).replace(" ", "\0"), text)
     rest = " " * len(first)
     lines = textwrap.wrap(
         kept, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
@@ -54,12 +54,13 @@ def wrapped(block):
     return [line.replace("\0", " ") for line in lines]
 
 
-def wrap(page):
-    lines = page.read_text().split("\n")
+def wrap(text, code=False):
+    """The text of a page, in which paragraphs with a long line are wrapped."""
+    lines = text.split("\n")
     for first, last in reversed(prose(lines)):
         if any(len(line) > WIDTH for line in lines[first:last]):
-            lines[first:last] = wrapped(lines[first:last])
-    page.write_text("\n".join(lines))
+            lines[first:last] = wrapped(lines[first:last], code)
+    return "\n".join(lines)
 
 
 @functools.cache
@@ -85,12 +86,11 @@ def broken_links(page):
 def main():
     if "--wrap" in sys.argv[1:]:
         for page in PAGES:
-            if page not in GENERATED:
-                wrap(page)
+            page.write_text(wrap(page.read_text()))
     faults = []
     for page in PAGES:
         name, lines = page.relative_to(ROOT), page.read_text().split("\n")
-        for first, last in prose(lines) if page not in GENERATED else []:
+        for first, last in prose(lines):
             for number in range(first, last):
                 if len(lines[number]) > WIDTH and len(wrapped([lines[number]])) > 1:
                     faults.append(f"{name}:{number + 1}: {len(lines[number])} columns, at most {WIDTH} are allowed")

@@ -27,8 +27,20 @@ trap 'rm -rf "$stub"' EXIT
 mkdir -p "$stub/c10/cuda/impl"
 printf '#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n' >"$stub/c10/cuda/impl/cuda_cmake_macros.h"
 
-printf '%s\0' "${kernels[@]}" | xargs -0 -P "$jobs" -I{} sh -c 'echo "nvcc {}"; exec "$@" {}' compile \
-  "$nvcc" -std=c++20 -O1 -arch="${CUDA_ARCH:-sm_90}" -Iinclude -Isrc -c -o /dev/null
+# As CMakeLists.txt has it: code for every chip of compute capability 9.0, and for fused attention also code with Hopper's
+# own instructions (sm_90a), where __CUDA_ARCH_FEAT_SM90_ALL is defined.
+compile_kernel() {
+  local arch=${CUDA_ARCH:-sm_90} targets
+  targets=(--generate-code "arch=${arch/sm_/compute_},code=$arch")
+  if [[ $1 == src/ops/fused_attention/* && $arch == sm_90 ]]; then
+    targets+=(--generate-code "arch=compute_90a,code=sm_90a")
+  fi
+  echo "nvcc $1"
+  exec "$nvcc" -std=c++20 -O1 "${targets[@]}" -Iinclude -Isrc -c -o /dev/null "$1"
+}
+export nvcc
+export -f compile_kernel
+printf '%s\0' "${kernels[@]}" | xargs -0 -P "$jobs" -I{} bash -c 'compile_kernel "$1"' compile {}
 
 # What every glue file includes is parsed once, which takes far longer than the rest of each.
 printf '#include <%s>\n' ATen/ATen.h c10/cuda/CUDAException.h c10/cuda/CUDAGuard.h c10/cuda/CUDAStream.h torch/library.h \

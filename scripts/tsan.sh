@@ -4,13 +4,13 @@
 #                      which sample for minutes under the sanitizer what others sample too
 # A race is reported with both stacks and fails the run. at::parallel_for runs on std::thread in this build
 # (tests/support/thread_parallel.h).
-#   TSAN_AREAS  test programs ("core sparse walks attention data")
+#   TSAN_AREAS  test programs ("core ops sparse walks masks attention nn data")
 #   PRESET=tsan, BUILD_DIR, JOBS, CMAKE_ARGS, TORCH ... see build.sh
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 export PRESET=tsan BUILD_DIR=${TSAN_BUILD_DIR:-build/tsan}
-read -r -a areas <<<"${TSAN_AREAS:-core sparse walks attention data}"
+read -r -a areas <<<"${TSAN_AREAS:-core ops sparse walks masks attention nn data}"
 scripts/build.sh "${areas[@]/#/test_}"
 
 suppressions=$PWD/tests/support/tsan.supp
