@@ -21,15 +21,15 @@ struct Setting {
   at::Device device = at::kCPU;
   int64_t particles = 32768, samples = 64;
 
-  bool on_gpu() const { return device.is_cuda(); }
+  bool on_cuda() const { return device.is_cuda(); }
   at::TensorOptions options() const { return at::device(device).dtype(at::kFloat); }
 };
 
 template <class F>
 double median_ms(const Setting& setting, const F& f) {
-  const int warm = setting.on_gpu() ? 5 : 1, calls = setting.on_gpu() ? 20 : 3;
+  const int warm = setting.on_cuda() ? 5 : 1, calls = setting.on_cuda() ? 20 : 3;
   const auto wait = [&] {
-    if (setting.on_gpu()) torch::cuda::synchronize();
+    if (setting.on_cuda()) torch::cuda::synchronize();
   };
   std::vector<double> times;
   for (int i = 0; i < warm + calls; ++i) {
@@ -56,7 +56,7 @@ void training_steps(const Setting& setting) {
   constexpr int64_t kBatch = 2, kActionPoints = 64;
   std::printf("training step of the Interlacer: %ld particles of either instant, batch %ld, width 128, 6 blocks, %s\n",
               static_cast<long>(setting.particles), static_cast<long>(kBatch),
-              setting.on_gpu() ? "bfloat16" : "float32");
+              setting.on_cuda() ? "bfloat16" : "float32");
   std::map<std::string, double> times;
   for (const std::string local : {"none", "unmasked", "grf", "neighbours", "message_passing", "exact", "diffusion"}) {
     PointModelOptions options;
@@ -75,7 +75,7 @@ void training_steps(const Setting& setting) {
       times[local] = median_ms(setting, [&] {
         PointCloud next;
         {
-          const Autocast autocast(setting.device.type(), setting.on_gpu() ? "bfloat16" : "float32");
+          const Autocast autocast(setting.device.type(), setting.on_cuda() ? "bfloat16" : "float32");
           next = model.forward(before, now, actions);
         }
         (next.positions.square().mean() + next.features.square().mean()).backward();
@@ -120,7 +120,7 @@ void renderer(const Setting& setting, int64_t guided) {
   const Rays rays{at::rand({kBatch, 2, 1, 3}, setting.options()).expand({kBatch, 2, kRays / 2, 3}).flatten(1, 2),
                   along / along.norm(2, {2}, true), 2};
   const auto render = [&] {
-    const Autocast autocast(setting.device.type(), setting.on_gpu() ? "bfloat16" : "float32");
+    const Autocast autocast(setting.device.type(), setting.on_cuda() ? "bfloat16" : "float32");
     return model.forward(cloud, rays);
   };
   const double forward = median_ms(setting, [&] {

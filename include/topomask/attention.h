@@ -12,9 +12,9 @@
 
 namespace TOPOMASK_API topomask {
 
-/// Shapes, throughout: q, k [..., N, d_k] and v [..., N, d], the same leading dimensions; a mask with H > 1 heads wants
-/// dimension −3 to be H. float64, float32, or bfloat16 with float32 accumulation; a mask computes in float64 beside
-/// float64 inputs and in float32 beside the others, and is refused otherwise (`mask->to(dtype)` converts it).
+/// Shapes, throughout: q, k [..., N, d_k] and v [..., N, d], the same leading dimensions; a mask with H > 1 heads needs
+/// dimension −3 to be H. q, k and v are float64, float32, or bfloat16 with float32 accumulation. The mask must be in
+/// float64 for float64 inputs and in float32 for the others; otherwise it is refused (`mask->to(dtype)` converts it).
 struct AttentionOptions {
   FeatureMap features = FeatureMap::relu();
   Route route =
@@ -47,7 +47,7 @@ struct SoftmaxOptions {
   SoftmaxMask mask = SoftmaxMask::multiplicative;
   std::optional<double> scale = {};  ///< S = scale·QKᵀ, finite; 1/√d_k where empty
   Route route = Route::automatic;    ///< sparse, fused or dense
-  double eps = 1e-6;                 ///< as in AttentionOptions, and so the next
+  double eps = 1e-6;                 ///< this and the next one are as in AttentionOptions
   int64_t memory_budget = kDefaultMemoryBudget;
 };
 

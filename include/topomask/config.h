@@ -11,8 +11,8 @@
 
 namespace TOPOMASK_API topomask {
 
-// Options structs are read, written, overridden and explained through the `visit` that stands beside each of them: a
-// field is named once.
+// Options structs are read, written, overridden and explained through the `visit` that is defined next to each of them:
+// a field is named once.
 
 using OptionPointer = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, std::vector<double>*>;
 
@@ -55,7 +55,7 @@ std::vector<OptionField> option_fields(Options& options) {
 /// nearest known one, and a value of another type with its key. `origin` starts every error text: "FILE: ".
 void read_options(const std::vector<OptionField>& fields, const std::string& json, const std::string& origin);
 
-/// One field from text, as a command line has it: 192, true, 0.1,0.2, [0.1, 0.2], a name.
+/// Sets one field from a string, as a command line has it: 192, true, 0.1,0.2, [0.1, 0.2], a name.
 void set_option(const std::vector<OptionField>& fields, const std::string& key, const std::string& text);
 
 /// The fields as a JSON object with objects inside for dotted keys, indented.

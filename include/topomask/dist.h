@@ -109,16 +109,16 @@ struct ShardIndex {
 /// is none. Each file has a version and a checksum and appears when it is whole; the index is written last.
 void write_shards(const Graph& graph, const Partition& partition, const std::string& folder);
 
-/// Shards of a text file of edges, one "source target [weight]" a line, # comments, plain or gzip, of which only a
-/// part is ever in memory: the owners, one megabyte a part, and then the entries of one part after the other. The file
-/// is read once; what it says goes through one temporary file a part in the folder. Nodes are partition.num_nodes();
-/// ids are taken as they are. directed = false stores each edge in both rows. An edge given twice keeps the weight
-/// given first, as in Graph::from_edges; self-loops are kept.
+/// Shards of a text file of edges, one "source target [weight]" a line, # comments, plain or gzip, of which only a part
+/// is ever in memory: the owners, one megabyte per part, and then the entries of one part after the other. The file is
+/// read once; its edges go through one temporary file per part in the folder. Nodes are partition.num_nodes(); ids are
+/// taken as they are. directed = false stores each edge in both rows. An edge given twice keeps the weight given first,
+/// as in Graph::from_edges; self-loops are kept.
 void shard_edge_list(const std::string& path, const Partition& partition, const std::string& folder, bool directed,
                      at::ScalarType weight_dtype = at::kFloat);
 
 /// Refuses files that are damaged in any byte, that are of another version, or a shard that is not the one that the
-/// index tells of.
+/// index lists.
 ShardIndex read_shard_index(const std::string& folder);
 Shard read_shard(const std::string& folder, const ShardIndex& index, int64_t part);
 

@@ -21,8 +21,8 @@ struct StochasticPositionalOptions {
 /// Stochastic positional encoding over a sequence of N positions (sineSPE, Liutkus et al. 2021): random features whose
 /// product is on average a stationary kernel,
 ///
-///   E[M_ij] = Σ_k a_k² cos(ω_k(i − j) + θ_k),     M = Φ₁Φ₂ᵀ,     Φ₁ = Ω(θ)·diag(a, a)·Z/√r,     Φ₂ = Ω(0)·diag(a,
-///   a)·Z/√r,
+///   E[M_ij] = Σ_k a_k² cos(ω_k(i − j) + θ_k),
+///   M = Φ₁Φ₂ᵀ,     Φ₁ = Ω(θ)·diag(a, a)·Z/√r,     Φ₂ = Ω(0)·diag(a, a)·Z/√r,
 ///
 /// with row i of Ω(θ) = cos(ω_k i + θ_k), sin(ω_k i + θ_k) for k < K, and Z [H, 2K, r] standard normal from torch's CPU
 /// generator under `seed`. frequencies ω in radians per position, amplitudes a and phases θ (left out: none, and M is
@@ -43,8 +43,8 @@ struct CentralityOptions {
 /// sin(a + b) = sin a·cos b + cos a·sin b has rank 2: 4N multiply-adds per column.
 MaskPtr centrality_mask(const Graph& graph, const at::Tensor& z, const CentralityOptions& options = {});
 
-/// M = Φ₁Φ₂ᵀ with features that know of no graph, itself their parameters: the ablation of Reid et al. 2024. left [N,
-/// r] or [H, N, r]; right like it, or left out: ΦΦᵀ. 2N·r multiply-adds per column.
+/// M = Φ₁Φ₂ᵀ with features that do not depend on a graph and are themselves the parameters: the ablation of Reid et al.
+/// 2024. left [N, r] or [H, N, r]; right like it, or left out: ΦΦᵀ. 2N·r multiply-adds per column.
 MaskPtr free_features_mask(const at::Tensor& left, const at::Tensor& right = {});
 
 struct ShortestPathOptions {
@@ -60,7 +60,7 @@ at::Tensor shortest_paths(const Graph& graph, const ShortestPathOptions& options
 /// SoftmaxMask::additive. bias [K + 1], or [H, K + 1], learnable: b_0 … b_{K−1} for the distances, longer ones sharing
 /// b_{K−1}, and b_K for pairs without a path; 1 ≤ K < 32768. A bias of some −1e4 excludes a pair.
 ///
-/// O(N²) by name: 2 bytes per pair kept, N² multiply-adds per column.
+/// This takes O(N²): 2 bytes per pair are kept, N² multiply-adds per column.
 MaskPtr shortest_path_mask(const Graph& graph, const at::Tensor& bias, const ShortestPathOptions& options = {});
 
 /// The same from distances known already, as shortest_paths gives them; any negative one is a pair without a path.

@@ -49,7 +49,7 @@ class FeatureMap {
   FeatureMap redrawn(uint64_t seed) const;
 
   const std::string& name() const;
-  /// The offset where the map is max(x, 0) + offset and nothing else, which kernels may compute on their way.
+  /// The offset, if the map is exactly max(x, 0) + offset, so that kernels may compute it themselves.
   std::optional<double> relu_offset() const;
   at::Tensor operator()(const at::Tensor& x) const;  ///< [..., d_k] → [..., m], not stabilised
   at::Tensor queries(const at::Tensor& q) const;

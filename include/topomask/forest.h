@@ -17,13 +17,13 @@ class ForestStructure;
 
 /// A rooted forest with edge lengths, on the CPU. dist(i, j) is the length of the path between two nodes of one tree.
 ///
-/// A value type: copies share storage, and what masks derive from it (orders, centroids) is made once, on first use.
-/// Nothing here recurses: a path of millions of nodes is as good as any tree.
+/// A value type: copies share storage, and what masks derive from it (orders, centroids) is made once, on first use. No
+/// function here recurses: a path of millions of nodes is handled like any other tree.
 class Forest {
  public:
   /// parent: int64 or int32 [N], −1 at roots; a cycle is refused, naming a node on it. weights: float32 or float64 [N],
-  /// finite, weights[v] the length of the edge from v to its parent (what stands at a root is not read); undefined:
-  /// every edge has length 1, in float32. Weights that require grad are learnable in exponential masks.
+  /// finite, weights[v] the length of the edge from v to its parent (the value at a root is not read); undefined: every
+  /// edge has length 1, in float32. Weights that require grad are learnable in exponential masks.
   explicit Forest(const at::Tensor& parent, const at::Tensor& weights = {});
   /// An undirected graph without cycles, with its weights as lengths; a cycle, or a self-loop, is refused, naming an
   /// edge on it. Every tree is rooted at its lowest node.
@@ -101,8 +101,8 @@ class DistanceFunction {
 ///   ---------------------------------|--------------------|--------------------|--------------------------------------
 ///   exponential                      | any                | a, b, the lengths  | two passes over the trees, O(N)
 ///   table, on_integers               | integers ≥ 0       | the table          | centroids, O(N log N) and the Hankel
-///                                    |                    |                    | products, by FFT where tall: O(N log²
-///                                    N)
+///                                    |                    |                    | products, by FFT where tall:
+///                                    |                    |                    | O(N log² N)
 ///   sums, products, smooth           | real ≥ 0           | –                  | centroids, O(N log N · rank)
 ///
 /// Functions of the last row become tables where all lengths are integers. The dtype is that of a table or of a, else

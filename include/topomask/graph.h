@@ -90,10 +90,10 @@ class Graph {
   /// The same edges with other weights [num_entries], float32 or float64, finite; symmetric where the graph is
   /// undirected. Weights that require grad keep doing so, here and through `to`, `reversed` and the functions below.
   /// Power series, diffusion and sparse masks have gradients in them; what has none refuses them
-  /// (docs/choosing-a-mask.md).
-  /// A contiguous tensor is shared with the caller, not copied, so that a step of an optimiser reaches the graph: what
-  /// is written into it later is not checked, and tables of walks made before do not follow; pass a clone to be apart.
-  /// On a GPU dtype and shape are checked, but the values are not looked at, since that would wait for the device.
+  /// (docs/choosing-a-mask.md). A contiguous tensor is shared with the caller, not copied, so that a step of an
+  /// optimiser reaches the graph: what is written into it later is not checked, and tables of walks made before do not
+  /// follow; pass a clone to avoid both. On a GPU dtype and shape are checked, but the values are not looked at, since
+  /// that would wait for the device.
   Graph with_weights(const at::Tensor& weights) const;
   /// Weights as float32 or float64, `graph.to(at::kDouble)`, refused where float32 cannot hold one of them; everything
   /// on another device, `graph.to(at::kCUDA)`.

@@ -9,7 +9,7 @@
 
 namespace TOPOMASK_API topomask {
 
-/// Limits that hold before memory is taken: a header that promises more is an error, not an allocation.
+/// Limits that are checked before memory is allocated: a header that announces more is an error.
 struct ReadLimits {
   int64_t max_nodes = int64_t{1} << 31;     ///< exclusive
   int64_t max_edges = int64_t{1} << 33;     ///< edges as the file lists them, duplicates included
@@ -24,22 +24,22 @@ struct ReadOptions {
   at::ScalarType weight_dtype = at::kFloat;  ///< text formats, float32 or float64; npz keeps the dtype of its array
   bool one_based =
       false;  ///< SNAP and npz only, the other formats are so by definition: id 1 is node 0; id 0 is refused
-  /// Gets the text about a file that can be read but is probably not what it seems: ids that begin at 1 without
-  /// `one_based`. Where empty, the text is a line on stderr.
+  /// Called with a warning about a file that can be read but probably means something else: ids that begin at 1 without
+  /// `one_based`. Where empty, the warning is printed as a line on stderr.
   std::function<void(const std::string& message)> warn = {};
 };
 
-// The text formats are read plain or gzip, told by content, and written gzip where the path ends in .gz. Line ends may
-// be \n or \r\n; empty lines, blanks at the end of a line and a missing last line break are fine. Memory grows with the
-// edges read, never with what a header promises or how long a line is. Errors name the file, and the line or array
-// where there is one. Writers give each undirected edge once, weights only where one is not 1, with the digits that
-// read back as the same number; the file appears under its name when it is whole, or not at all. Weights that are not
-// finite are refused.
+// The text formats are read plain or gzip, which is recognised by content, and written gzip where the path ends in .gz.
+// Line ends may be \n or \r\n; empty lines, blanks at the end of a line and a missing last line break are fine. Memory
+// grows with the edges read, never with the sizes in a header or the length of a line. Errors name the file, and the
+// line or array where there is one. Writers give each undirected edge once, weights only where one is not 1, with the
+// digits that read back as the same number; the file appears under its name when it is whole, or not at all. Weights
+// that are not finite are refused.
 
 /// SNAP edge list: one `source target [weight]` per line, blanks between, `#` starts a comment line. Either every edge
 /// has a weight or none. Node ids are 0-based unless options.one_based; N = largest id + 1, or the `Nodes: N` of a
 /// header comment if that is larger. A file whose ids run from 1 to N, or from 1 on without such a comment, is read as
-/// it stands, with node 0 isolated, and options.warn is told. A file without edges is a graph of that many isolated
+/// it stands, with node 0 isolated, and options.warn is called. A file without edges is a graph of that many isolated
 /// nodes; one without even a comment is an error, as a failed copy is.
 Graph read_snap(const std::string& path, const ReadOptions& options = {});
 void write_snap(const Graph& graph, const std::string& path);  ///< with a `Nodes: N` comment; directedness is not kept

@@ -24,10 +24,10 @@ namespace TOPOMASK_API topomask {
 // the graph too where the loads of their tables do (topomask/walks.h); ad hoc walks, which have no weights, and exact
 // heads refuse such tables.
 
-/// What stands on the diagonal of Φ̂Φ̂ᵀ, where queries and keys walk together and ‖Φ̂_i‖² is too large on average.
+/// What is on the diagonal of Φ̂Φ̂ᵀ, where queries and keys share their walks and ‖Φ̂_i‖² is too large on average.
 enum class Diagonal {
   shared,    ///< ‖Φ̂_i‖², as the paper has it: biased upwards by the variance of Φ̂_i
-  debiased,  ///< pairs of walkers from independent groups only: no bias. Wants WalkOptions::group_products
+  debiased,  ///< pairs of walkers from independent groups only: no bias. Needs WalkOptions::group_products
 };
 
 struct GrfOptions {
@@ -53,9 +53,9 @@ MaskPtr asymmetric_grf_mask(const WalkTable& walks, const at::Tensor& f);
 /// Φ̂Φ̂ᵀ with every load 1: walks without importance weights, the ablation of the paper. It estimates no series in W.
 MaskPtr ad_hoc_mask(const WalkTable& walks, const at::Tensor& f);
 
-/// The table with the first K₀ = walks.options().exact_hops hops exact: R_t = W^t for t ≤ K₀, as the walks left them
-/// beyond. `graph` is the one that was walked on. Group products follow, head plus tail for each group. Any mask can
-/// stand on it; rows hold the K₀-hop neighbourhood and what walks add.
+/// The table with the first K₀ = walks.options().exact_hops hops exact: R_t = W^t for t ≤ K₀, and the sampled R_t
+/// beyond. `graph` is the one that was walked on. Group products follow, head plus tail for each group. Any mask can be
+/// made from it; rows hold the K₀-hop neighbourhood and what walks add.
 WalkTable with_exact_head(const WalkTable& walks, const Graph& graph);
 
 /// grf_mask over with_exact_head: Φ̂ = Σ_{t≤K₀} f_t W^t + Σ_{t>K₀} f_t R_t. For several masks make that table once.

@@ -34,7 +34,7 @@ struct MaskCounts {
   bool dense_factors = false;
   double values_work = 0;  ///< multiply-adds to refresh the values of `sparse()` from the parameters, per call
   double dense_work = 0;   ///< multiply-adds to make `dense()`, per call
-  /// Where `tiles()` is offered; dense factors offer it without saying so here.
+  /// The kind of `tiles()` where it is offered; left empty by masks that offer tiles through dense factors.
   std::optional<TileKind> tiles = {};
 };
 
@@ -55,7 +55,7 @@ using MaskPtr = std::shared_ptr<const Mask>;
 /// docs/adding-a-mask.md.
 ///
 /// A mask follows its parameters: every call sees the values they have then, however they were written. What dense(),
-/// sparse() and factors() return may be cached by the mask and must not be written to.
+/// sparse(), factors() and tiles() return may be cached by the mask and must not be written to.
 class Mask : public std::enable_shared_from_this<Mask> {
  public:
   virtual ~Mask() = default;
@@ -118,8 +118,8 @@ class Mask : public std::enable_shared_from_this<Mask> {
 
  protected:
   // The three questions. x and grad are plain contiguous tensors [B, H, N, C] with H = heads(), of the mask's dtype; no
-  // gradient is being recorded. Callers use matmul, which sees to all of that; the library's own code that computes on
-  // plain tensors asks through MaskAnswers.
+  // gradient is being recorded. Callers use matmul, which takes care of all of that; the library's own code that
+  // computes on plain tensors asks through MaskAnswers.
   virtual at::Tensor apply(const at::Tensor& x) const = 0;
   virtual at::Tensor apply_transposed(const at::Tensor& x) const = 0;
   /// ∂⟨grad, M·x⟩/∂θ for each of parameters(), of the parameter's shape.

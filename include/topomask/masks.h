@@ -16,7 +16,7 @@ MaskPtr none_mask(int64_t nodes);
 MaskPtr causal_mask(int64_t nodes);
 
 /// M given whole: [N, N] or [H, N, N], float32 or float64; itself the parameter. NaN and +∞ are refused on the CPU; −∞
-/// excludes a pair where the mask is added. O(N²) by name.
+/// excludes a pair where the mask is added. Takes O(N²).
 MaskPtr dense_mask(const at::Tensor& matrix);
 
 /// M given by its nonzeros; the values are the parameter ([entries], or [H, entries] for a learnable bias per edge and

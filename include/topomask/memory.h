@@ -8,7 +8,7 @@ namespace TOPOMASK_API topomask {
 
 // Large results on the CPU are written into the memory of results freed before. A new tensor of 64 MiB comes as pages
 // that the system zeroes first, which takes a quarter of the time of the attention written into them. What is kept for
-// the next result is bounded, and the oldest goes first.
+// later results is bounded, and the oldest memory is released first.
 
 /// The most bytes kept; 0 keeps nothing. At first an eighth of the machine's memory, 2 GiB at most.
 void set_kept_memory_limit(int64_t bytes);

@@ -21,7 +21,8 @@ at::Tensor cloud_neighbours(const at::Tensor& points, int64_t k);
 
 /// The directed graph of cloud_neighbours, [B, N, k] → B·N nodes with k neighbours each, weights 1 in float32.
 Graph cloud_graph(const at::Tensor& neighbours);
-/// Likewise with an edge where either end chose the other. Its size depends on the points, so that a GPU is waited for.
+/// Likewise with an edge where either end chose the other. Its size depends on the points, so that the call waits for a
+/// GPU.
 Graph symmetric_cloud_graph(const at::Tensor& neighbours);
 
 /// All walks of up to `hops` hops from every node of a graph of k neighbours each, W = A/k: row i has a path to each
@@ -62,8 +63,8 @@ class NeighbourWalks {
 };
 
 /// out = D⁻¹(M ⊙ QKᵀ)V for q, k [..., m], features already (φ ≥ 0), and v [..., d] whose leading dimensions have
-/// walks.nodes() elements; → [..., d]. f [hops + 1] in float32, beside float64 in float64. Differentiable in q, k, v
-/// and f. D as in AttentionOptions.
+/// walks.nodes() elements; → [..., d]. f [hops + 1] in float32, or in float64 where q, k and v are. Differentiable in
+/// q, k, v and f. D as in AttentionOptions.
 at::Tensor neighbour_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const NeighbourWalks& walks, const at::Tensor& f, double eps = 1e-6);
 

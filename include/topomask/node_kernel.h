@@ -36,7 +36,7 @@ struct NodeKernelOptions {
 MaskPtr node_kernel_mask(const WalkTable& walks, const at::Tensor& discount = {},
                          const NodeKernelOptions& options = {});
 
-/// M_kl = F_k[l]/F_k[k]: how often walks from k visit l, beside k itself; not symmetric. The kernel of the paper's
+/// M_kl = F_k[l]/F_k[k]: how often walks from k visit l, relative to k itself; not symmetric. The kernel of the paper's
 /// graph classification. nnz(F) multiply-adds per column.
 MaskPtr node_frequency_mask(const WalkTable& walks, const at::Tensor& discount = {});
 

@@ -59,7 +59,8 @@ inline constexpr int64_t kDefaultMemoryBudget = int64_t{1} << 32;
 /// is.
 Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_budget = kDefaultMemoryBudget);
 
-/// The same for softmax attention, which has the routes fused, sparse and dense; an additive mask not sparse.
+/// The same for softmax attention, which has the routes fused, sparse and dense; with an additive mask, fused and dense
+/// only.
 Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive,
                   int64_t memory_budget = kDefaultMemoryBudget);
 

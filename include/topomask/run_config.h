@@ -56,7 +56,7 @@ struct TrainOptions {
 
 std::vector<std::string> task_names();
 
-/// Everything that decides a run. A task has data and a model of its own; those of other tasks are not looked at.
+/// Everything that decides a run. A task has data and a model of its own; those of other tasks are ignored.
 struct RunConfig {
   std::string name = "run";
   std::string task = "images";
@@ -82,14 +82,14 @@ void visit(Visitor& v, TrainOptions& o) {
   v("device", o.device, "cpu, cuda or cuda:N");
   v("precision", o.precision, "float32, or bfloat16 by autocast");
   v("epochs", o.epochs, "passes over the training data");
-  v("steps", o.steps, "steps of the optimiser; 0: what the epochs come to");
+  v("steps", o.steps, "steps of the optimiser; 0: as many as the epochs take");
   v("batch_size", o.batch_size, "images, graphs or clips of a step");
   v("accumulation", o.accumulation, "micro-batches per optimiser step (gradient accumulation)");
   v("optimiser", o.optimiser, "adamw, or adam (weight decay as part of the gradient)");
   v("learning_rate", o.learning_rate, "after warm-up");
   v("final_learning_rate", o.final_learning_rate, "at the end of the schedule");
-  v("warmup_steps", o.warmup_steps, "the learning rate rises linearly for so long");
-  v("constant_steps", o.constant_steps, "then stays for so long, and falls as schedule says");
+  v("warmup_steps", o.warmup_steps, "the learning rate rises linearly for this many steps");
+  v("constant_steps", o.constant_steps, "then it stays constant for this many steps, and falls as schedule says");
   v("schedule", o.schedule, "cosine: falls to the last step; step: is final_learning_rate from then on");
   v("mask_learning_rate", o.mask_learning_rate, "multiplies the learning rate of a mask's parameters");
   v("beta1", o.beta1, "decay of the optimiser's first moment");

@@ -46,11 +46,11 @@ struct AttentionFlops {
 };
 AttentionFlops attention_flops(const WalkTable& walks, int64_t features, int64_t value_dim);
 
-// What the walks themselves say.
+// Errors that are measured on sampled walks.
 
 /// The spread of independent estimates of one mask.
 struct MaskError {
-  at::Tensor rows;            ///< int64 [r]: the nodes looked at
+  at::Tensor rows;            ///< int64 [r]: the nodes that were sampled
   at::Tensor mean;            ///< rows of the mean of the masks: [r, N], or [H, r, N]
   at::Tensor standard_error;  ///< of an entry of one of the masks; the mean of all B of them is off by 1/√B of it
   /// The same over all entries of those rows: √(Σ standard_error²)/‖M‖, ‖M‖² being that of the mean less its noise.
@@ -59,13 +59,13 @@ struct MaskError {
 };
 
 /// From B ≥ 2 masks over independent walks: tables of different seeds, or of disjoint walkers (first_walker). Any kind
-/// of mask. rows: int64 [r], the nodes to look at. Cost: M·X with r columns for each mask; O(H·r·N) memory.
+/// of mask. rows: int64 [r], the nodes to measure on. Cost: M·X with r columns for each mask; O(H·r·N) memory.
 MaskError mask_error(const std::vector<MaskPtr>& masks, const at::Tensor& rows);
 
 struct ErrorOptions {
   Diagonal diagonal = Diagonal::shared;
   int64_t batches = 8;  ///< tables to compare, each with walkers of its own
-  int64_t nodes = 32;   ///< rows to look at, drawn from the seed of the walks
+  int64_t nodes = 32;   ///< rows to measure on, drawn from the seed of the walks
 };
 
 /// The same for grf_mask(sample_walks(graph, walks), f): tables of walks.walkers each, from walks.first_walker on.

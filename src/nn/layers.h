@@ -8,9 +8,10 @@
 
 namespace TOPOMASK_INTERNAL_API topomask {
 
-// Linear and LayerNorm of torch, under autocast too, as a GPU likes them: the bias is added where the product is
-// written, and gradients that are sums over all tokens are products with a row of ones, which torch's reduction over
-// the slow dimension takes several times as long for. Products in 16 bits are padded to multiples of eight features.
+// Linear and LayerNorm of torch, under autocast too, in a form that is fast on a GPU: the bias is added where the
+// product is written, and gradients that are sums over all tokens are products with a row of ones, which torch's
+// reduction over the slow dimension takes several times as long for. Products in 16 bits are padded to multiples of
+// eight features.
 
 at::Tensor forward(const torch::nn::Linear& layer, const at::Tensor& x);  ///< [..., in] → [..., out]
 at::Tensor forward(const torch::nn::LayerNorm& layer,

@@ -7,8 +7,8 @@
 namespace topomask {
 namespace {
 
-/// Whether a mask follows the parameters of a module: it is made of these very tensors. Functions of them do not tell,
-/// since without gradients to record their results are leaves as well.
+/// Whether a mask follows the parameters of a module: it is made of these very tensors. Results of functions of them
+/// cannot be recognised, since they are leaves as well where no gradient is recorded.
 bool follows(const Mask& mask, const std::vector<at::Tensor>& own) {
   const auto used = mask.parameters();
   if (used.empty()) return own.empty();

@@ -10,7 +10,7 @@ namespace topomask {
 enum class Features { relu, elu1, favor };
 inline constexpr EnumNames<Features, 3> kFeatureNames{{"relu", "elu1", "favor"}};
 
-/// What ViTOptions::sampler called independent walkers once; configurations and checkpoints may still say it.
+/// The former name of independent walkers in ViTOptions::sampler; configurations and checkpoints may still have it.
 inline constexpr const char* kFormerIndependent = "iid";
 
 /// ViTOptions::sampler as WalkOptions::coupling.

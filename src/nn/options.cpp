@@ -52,13 +52,13 @@ void ViTOptions::check(const std::string& origin) const {
   check.that(classes <= kMostWidth, "classes", "at most ", kMostWidth, ", got ", classes);
   check.that(width <= kMostWidth, "width", "at most ", kMostWidth, ", got ", width);
   check.that(depth <= 65536, "depth", "at most 65536, got ", depth);
-  check.positive("mlp_ratio", mlp_ratio);
+  check.positive("mlp_ratio", mlp_ratio, std::numeric_limits<double>::max());
   check.that(mlp_ratio * static_cast<double>(width) <= static_cast<double>(kMostWidth), "mlp_ratio", "at most ",
              kMostWidth, " hidden features for a width of ", width, ", got ", mlp_ratio);
   check.fraction("dropout", dropout);
   check.one_of("variant", variant, variant_names());
   check.one_of("features", features, kFeatureNames.all());
-  check.not_negative("feature_offset", feature_offset);
+  check.not_negative("feature_offset", feature_offset, check.kLargestParameter);
   check.at_least("favor_features", favor_features, 0);
   check.at_least("walkers", walkers, 1);
   check.that(walkers <= INT32_MAX, "walkers", "at most 2^31-1, got ", walkers);
@@ -67,9 +67,9 @@ void ViTOptions::check(const std::string& origin) const {
   check.at_least("hops", hops, 0);
   check.that(hops <= 32767, "hops", "at most 32767, got ", hops);
   check.one_of("sampler", sampler == kFormerIndependent ? "independent" : sampler, kCouplingNames.all());
-  check.finite("edge_scale", edge_scale);
-  check.not_negative("decay", decay);
-  check.not_negative("diffusion_time", diffusion_time);
+  check.finite("edge_scale", edge_scale, check.kLargestParameter);
+  check.not_negative("decay", decay, check.kLargestParameter);
+  check.not_negative("diffusion_time", diffusion_time, check.kLargestParameter);
   check.at_least("rank", rank, 0);
 }
 

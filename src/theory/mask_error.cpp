@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include "core/checks.h"
 #include "core/move.h"

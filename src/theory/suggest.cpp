@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <iomanip>
 #include <ostream>
@@ -10,6 +11,7 @@
 #include "topomask/coefficients.h"
 #include "topomask/power_series.h"
 #include "walks/names.h"
+#include "walks/plan.h"
 
 namespace topomask {
 namespace {
@@ -37,6 +39,15 @@ void set_walkers(Candidate& candidate, int64_t walkers) {
     walks.walkers = (walks.walkers + 3) / 4 * 4;
     walks.ensemble = walks.walkers / 2;
   }
+}
+
+/// Whether repelling walkers would be too many for one ensemble.
+bool beyond_ensemble(const WalkOptions& walks) {
+  if (!repels(walks)) return false;
+  WalkOptions few = walks;
+  few.walkers = 2;
+  few.ensemble = 0;
+  return (walks.ensemble > 0 ? walks.ensemble : walks.walkers) > WalkPlan("suggest", few).largest_ensemble();
 }
 
 std::vector<Coupling> couplings(int64_t exact_hops) {
@@ -119,7 +130,7 @@ std::optional<Candidate> refine(const SuggestTarget& target, Candidate candidate
   double wanted = candidate.walkers;
   for (int round = 0; round < kRounds; ++round) {
     set_walkers(candidate, static_cast<int64_t>(std::ceil(wanted)));
-    if (candidate.walks.walkers > target.options().max_walkers) break;
+    if (candidate.walks.walkers > target.options().max_walkers || beyond_ensemble(candidate.walks)) break;
     if (best && candidate.walks.walkers >= best->walks.walkers) break;
     candidate.error = target.error(*target.sampled(candidate.estimator, candidate.walks));
     if (candidate.error <= tolerance) best = candidate;

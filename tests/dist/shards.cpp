@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -115,6 +117,34 @@ TEST_F(ShardFolder, RefusesAFlippedBitAnywhere) {
   EXPECT_EQ(shard_refusal(folder(), 1), "nothing was refused");
 }
 
+TEST_F(ShardFolder, ChecksumsOfRowsWithoutEntriesAreThoseOfTheRows) {
+  const Graph graph = Graph::path(1);
+  write_shards(graph, partition(graph, 1), folder());
+  const std::string shard = bytes(folder() + "/shard-00000-of-00001.tmshard");
+  constexpr size_t kHeader = 80, kRows = 8 + 2 * 8;  // a row and two offsets; no columns and no weights
+  ASSERT_EQ(shard.size(), kHeader + kRows + 4);
+  uint32_t sum = 0;
+  std::memcpy(&sum, shard.data() + kHeader + kRows, sizeof(sum));
+  EXPECT_EQ(sum, crc32(0, reinterpret_cast<const unsigned char*>(shard.data()) + kHeader, kRows));
+  EXPECT_EQ(shard_refusal(folder(), 0), "nothing was refused");
+}
+
+TEST_F(ShardFolder, NamesTheIndexWhoseOwnersAreOutOfRange) {
+  const Graph graph = Graph::path(6);
+  write_shards(graph, partition(graph, 2), folder());
+  const std::string path = folder() + "/index.tmshards";
+  std::string index = bytes(path);
+  constexpr size_t kHeader = 80;
+  index[kHeader] = 5;  // the owner of node 0, of two parts; the checksum of the arrays is corrected
+  const auto* arrays = reinterpret_cast<const unsigned char*>(index.data()) + kHeader;
+  const auto sum = static_cast<uint32_t>(crc32(0, arrays, static_cast<uInt>(index.size() - kHeader - 4)));
+  std::memcpy(index.data() + index.size() - 4, &sum, sizeof(sum));
+  put(path, index);
+  EXPECT_EQ(shard_refusal(folder(), 0), "read_shard_index: " + path +
+                                            ": malformed: partition: owners must be in [0, parts = 2), got 5 for "
+                                            "node 0");
+}
+
 TEST_F(ShardFolder, RefusesShardsThatDoNotBelongTogether) {
   const Graph graph = Graph::cycle(12), other = graph.normalised();
   const at::Tensor halves = at::arange(12, at::kLong).div(6, "floor"), odd = at::arange(12, at::kLong) % 2;
@@ -128,7 +158,8 @@ TEST_F(ShardFolder, RefusesShardsThatDoNotBelongTogether) {
     return shard_refusal(folder("a"), 1);
   };
   EXPECT_NE(with("partition").find("got part 1 of 2 of 12 nodes of another partition"), std::string::npos);
-  EXPECT_NE(with("graph").find("the shard is of another graph than the index tells of"), std::string::npos);
+  EXPECT_NE(with("graph").find("fingerprint mismatch: the shard belongs to another graph than the index"),
+            std::string::npos);
 }
 
 }  // namespace

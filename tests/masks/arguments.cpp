@@ -11,9 +11,10 @@ TEST(MaskArguments, SizesStayBelowTwoToThe31) {
   EXPECT_ERROR(none_mask(-1), "none_mask: nodes must be in [0, 2^31-1], got -1");
   EXPECT_ERROR(causal_mask(int64_t{1} << 31), "causal_mask: nodes must be in [0, 2^31-1], got 2147483648");
   const MaskPtr mask = none_mask(5);
-  EXPECT_ERROR(with_global_tokens(mask, kHuge),
-               "with_global_tokens: tokens must leave at most 2^31-1 nodes in all, got 9223372036854775807 beside 5");
-  EXPECT_ERROR(with_global_tokens(mask, (int64_t{1} << 31) - 5), "got 2147483643 beside 5 nodes");
+  EXPECT_ERROR(
+      with_global_tokens(mask, kHuge),
+      "with_global_tokens: tokens must leave at most 2^31-1 nodes in all, got 9223372036854775807 in addition to 5");
+  EXPECT_ERROR(with_global_tokens(mask, (int64_t{1} << 31) - 5), "got 2147483643 in addition to 5 nodes");
   EXPECT_EQ(with_global_tokens(mask, (int64_t{1} << 31) - 6)->size(), (int64_t{1} << 31) - 1);
   EXPECT_ERROR(with_global_tokens(mask, -1), "with_global_tokens: tokens must be >= 0, got -1");
 }

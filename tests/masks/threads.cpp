@@ -1,3 +1,6 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <functional>
 #include <string>

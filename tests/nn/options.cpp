@@ -37,6 +37,11 @@ TEST(ViTOptions, NumbersAreInRange) {
   expect_refused([](auto& o) { o.edge_scale = kNan; }, "edge_scale must be finite, got nan");
   expect_refused([](auto& o) { o.decay = -0.1; }, "decay must be >= 0, got -0.1");
   expect_refused([](auto& o) { o.diffusion_time = INFINITY; }, "diffusion_time must be finite, got inf");
+  expect_refused([](auto& o) { o.edge_scale = 1e300; }, "edge_scale must be at most 1e+06, got 1e+300");
+  expect_refused([](auto& o) { o.edge_scale = -1e300; }, "edge_scale must be >= -1e+06, got -1e+300");
+  expect_refused([](auto& o) { o.decay = 1e300; }, "decay must be at most 1e+06, got 1e+300");
+  expect_refused([](auto& o) { o.diffusion_time = 1e300; }, "diffusion_time must be at most 1e+06, got 1e+300");
+  expect_refused([](auto& o) { o.feature_offset = 1e300; }, "feature_offset must be at most 1e+06, got 1e+300");
 }
 
 TEST(ViTOptions, CountsAreInRange) {

@@ -103,33 +103,34 @@ TEST(MultiheadAttention, TakesAnyMaskAndLearnsItsParameters) {
 
 /// Queries, keys and values go through relu in one pass on a GPU; with a mask of one head and of several, and without.
 TEST(MultiheadAttention, WithReluIsItsDefinitionOnEveryDevice) {
-  const Graph graph = Graph::grid({3, 7}).normalised();
+  const Graph graph = Graph::grid({3, 7}).to(at::kDouble).normalised();
   for (const at::Device device : testing::devices()) {
     for (const int64_t mask_heads : {0, 1, 3}) {
       at::manual_seed(4);
-      const at::Tensor alpha = at::rand({std::max<int64_t>(1, mask_heads), 4}).squeeze(0).to(device).requires_grad_();
+      const auto there = at::TensorOptions(device).dtype(at::kDouble);
+      const at::Tensor alpha = at::rand({std::max<int64_t>(1, mask_heads), 4}).squeeze(0).to(there).requires_grad_();
       const MaskPtr mask = mask_heads == 0 ? none_mask(21) : power_series_mask(graph.to(device), alpha);
       MultiheadAttention attention(
           48, 3, std::make_shared<KernelAttention>(std::make_shared<GivenMask>(mask), FeatureMap::relu(0.05)));
-      attention.to(device);
-      const at::Tensor x = at::randn({5, 21, 48}).to(device).requires_grad_(), cotangent = at::randn_like(x);
+      attention.to(device, at::kDouble);
+      const at::Tensor x = at::randn({5, 21, 48}).to(there).requires_grad_(), cotangent = at::randn_like(x);
       const at::Tensor out = attention.forward(x);
 
       const auto named = attention.named_parameters();
       const at::Tensor qkv = at::linear(x, named["qkv.weight"], named["qkv.bias"]).unflatten(-1, {3, 3, 16});
       const auto parts = qkv.permute({2, 0, 3, 1, 4}).unbind(0);
       const at::Tensor weights =
-          at::matmul(parts[0].relu() + 0.05, (parts[1].relu() + 0.05).mT()) * mask->dense().to(device);
+          at::matmul(parts[0].relu() + 0.05, (parts[1].relu() + 0.05).mT()) * mask->dense().to(there);
       const at::Tensor expected =
           at::linear((at::matmul(weights, parts[2]) / weights.sum(-1, true)).transpose(1, 2).flatten(2),
                      named["projection.weight"], named["projection.bias"]);
-      EXPECT_TRUE(testing::close(out, expected, 1e-4)) << device << ", " << mask_heads << " heads";
+      EXPECT_TRUE(testing::close(out, expected, 1e-11)) << device << ", " << mask_heads << " heads";
       std::vector<at::Tensor> inputs{x, named["qkv.weight"], named["qkv.bias"], named["projection.weight"]};
       if (mask_heads > 0) inputs.push_back(alpha);
       const auto actual = testing::gradients(out, cotangent, inputs),
                  wanted = testing::gradients(expected, cotangent, inputs);
       for (size_t i = 0; i < inputs.size(); ++i) {
-        EXPECT_TRUE(testing::close(actual[i], wanted[i], 1e-3)) << device << ", " << mask_heads << " heads, " << i;
+        EXPECT_TRUE(testing::close(actual[i], wanted[i], 1e-11)) << device << ", " << mask_heads << " heads, " << i;
       }
     }
   }

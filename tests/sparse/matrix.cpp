@@ -97,7 +97,7 @@ TEST(SparseMatrix, RefusesWhatItCannotMultiply) {
       [&] {
         matmul(heads, at::ones({3, 7, 3}));
       },
-      "matmul: x must be [..., H = 2, 7, C] beside a matrix with 2 heads, got Float[3, 7, 3]");
+      "matmul: x must be [..., H = 2, 7, C] for a matrix with 2 heads, got Float[3, 7, 3]");
   expect_error(
       [&] {
         matmul({nullptr, at::ones({3})}, at::ones({7, 3}));

@@ -68,7 +68,8 @@ void judge_parameters(const Setting& setting, Judge& judge, const std::vector<at
     if (size.numel() == 0) continue;
     if (setting.drawn.normwise) size = size.max().expand_as(size);
     size = size + setting.drawn.slope * whole / std::max(0.1, leaves[i].abs().max().item<double>());
-    judge.compare("gradient of " + setting.drawn.names[which[i]], got[i], want[i], size, setting.tolerance.total());
+    judge.compare("gradient of " + setting.drawn.names[which[i]], got[i], want[i], size, setting.tolerance.total(),
+                  setting.drawn.through_float);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 namespace topomask::torture {
 namespace {
 
@@ -49,6 +51,7 @@ Expected normalised(const at::Tensor& weights, const at::Tensor& sums, const at:
   result.inverse = condition / size;
   result.weighted = sums * result.inverse;
   result.entries = entries;
+  result.sums = sums;
   return result;
 }
 
@@ -59,6 +62,10 @@ at::Tensor weight_scale(const at::Tensor& v, const Expected& expected, const at:
 }
 
 }  // namespace
+
+double Tolerance::tiny() const {
+  return inside < 1e-8 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+}
 
 Tolerance tolerance_of(at::ScalarType dtype, double mask_accuracy) {
   switch (dtype) {
@@ -113,7 +120,7 @@ Expected expected_softmax(const SoftmaxProblem& p, const Tolerance& tolerance) {
   // low as that of the rest, or as any score where there is no rest; the row is then larger by what the maximum is
   // lower, and eps as much smaller beside it.
   const at::Tensor wide = largest_where(p.mask.magnitude.expand_as(matrix) > 0),
-                   certain = (matrix.abs() > p.mask.magnitude * tolerance.total()).expand_as(plain),
+                   certain = (matrix.abs() > p.mask.magnitude * tolerance.total() + tolerance.tiny()).expand_as(plain),
                    narrow = largest_where(certain);
   const at::Tensor d = product.detach().sum(-1, true).abs();
   const at::Tensor clamped = d * (largest - wide).exp() < p.eps * 1.01;
@@ -123,14 +130,18 @@ Expected expected_softmax(const SoftmaxProblem& p, const Tolerance& tolerance) {
   const at::Tensor lowest = at::where(certain.any(-1, true), narrow, plain.amin(-1, true));
   const at::Tensor rescaled = clamped.logical_and(wide != narrow);
   const at::Tensor least = at::where(rescaled, (lowest - largest).clamp_max(0).exp(), 1.0);
-  return normalised(product, sizes * p.mask.magnitude, sizes, p.v, p.eps, tolerance,
-                    {rescaled.logical_or(beyond), least});
+  // An exponential, an entry of M and their product each lose what is below the least normal number, which a small D
+  // makes large again; in units of the relative error that sums are multiplied by. What is zero by structure stays so.
+  const double lost = tolerance.tiny() / tolerance.total();
+  const at::Tensor& magnitude = p.mask.magnitude;
+  const at::Tensor sums = at::where(magnitude > 0, (sizes + lost) * (magnitude + lost) + lost, 0.0);
+  return normalised(product, sums, sizes + lost, p.v, p.eps, tolerance, {rescaled.logical_or(beyond), least});
 }
 
 Scales softmax_scales(const SoftmaxProblem& p, const Expected& expected, const at::Tensor& cotangent) {
   const at::Tensor grad = weight_scale(p.v, expected, cotangent);
   // ∂L/∂s_ij = w_ij ∂L/∂w_ij, and the same for an additive mask.
-  const at::Tensor scores = p.additive ? grad * expected.entries : grad * expected.entries * p.mask.magnitude;
+  const at::Tensor scores = grad * expected.sums;
   return {at::matmul(scores, p.k.detach().abs()) * std::abs(p.scale),
           at::matmul(scores.mT(), p.q.detach().abs()) * std::abs(p.scale),
           at::matmul(expected.weighted.mT(), cotangent.abs()), grad * expected.entries};

@@ -15,6 +15,8 @@ struct Tolerance {
   double mask;      ///< of the entries of the mask, besides rounding
 
   double total() const { return rounding + mask; }
+  /// The least normal number of the accumulation type: what is below it may come out as zero.
+  double tiny() const;
 };
 Tolerance tolerance_of(at::ScalarType dtype, double mask_accuracy);
 
@@ -33,6 +35,7 @@ struct Expected {
   at::Tensor weighted;  ///< E_ij/|D_i|·κ_i, [..., N, N]
   at::Tensor inverse;   ///< κ_i/|D_i|, [..., N, 1]
   at::Tensor entries;   ///< |∂w_ij/∂M_ij| [..., N, N]
+  at::Tensor sums;      ///< E_ij, [..., N, N]
   at::Tensor spread;    ///< Σ_j E_ij|v_j|/|D_i|: a bound of |out| without cancellation
 };
 

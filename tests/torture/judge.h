@@ -10,9 +10,10 @@ namespace topomask::torture {
 /// Compares results with their references and keeps what was worst.
 class Judge {
  public:
-  /// |actual − expected| ≤ tolerance·(scale + |expected|), elementwise; what the dtype cannot hold is not judged.
+  /// |actual − expected| ≤ tolerance·(scale + |expected|), elementwise; what the dtype cannot hold is not judged, nor
+  /// what float32 cannot hold where float64 results were float32 on the way (`through_float`).
   void compare(const std::string& name, const at::Tensor& actual, const at::Tensor& expected, const at::Tensor& scale,
-               double tolerance);
+               double tolerance, bool through_float = false);
   /// |actual| ≤ bound where `where` holds: all that can be said of an ill-conditioned row.
   void bound(const std::string& name, const at::Tensor& actual, const at::Tensor& bound, const at::Tensor& where);
   void require(bool condition, const std::string& text);

@@ -122,6 +122,7 @@ DrawnMask draw_mask(Draw& draw, at::ScalarType dtype) {
   drawn.follows = drawn.follows && moves == 0;
   // What passed through float32 has its accuracy.
   if (moves > 0 && dtype == at::kDouble) drawn.accuracy = std::max(drawn.accuracy, 1e-5);
+  drawn.through_float = moves == 2 && dtype == at::kDouble;
   return drawn;
 }
 

@@ -22,6 +22,7 @@ struct DrawnMask {
   std::function<MaskValue(const std::vector<at::Tensor>&)> reference;
   double accuracy = 0;  ///< error of an entry besides rounding, as a part of its magnitude: a tolerance that was asked
   bool follows = true;  ///< a change of a leaf in place changes the mask
+  bool through_float = false;  ///< gradients of float64 parameters are float32 on the way
   /// Gradients of parameters are accurate relative to the largest one only (FFT).
   bool normwise = false;
   /// Error of ∂M_ij/∂θ in addition to that of the sums in a gradient, as a part of magnitude_ij/|θ|: a derivative that

@@ -18,11 +18,11 @@ struct ImageBatch {
   at::Tensor labels;  ///< int64 [B]
 };
 
-/// What a data set is, beside its images.
+/// What describes a data set, apart from its images.
 struct DatasetInfo {
   std::string name;
   int64_t size = 0;
-  std::vector<std::string> classes;         ///< a label is a place in this list
+  std::vector<std::string> classes;         ///< a label is an index into this list
   std::array<int64_t, 3> image_shape = {};  ///< C, H, W
 };
 
@@ -37,8 +37,8 @@ class ImageDataset {
   const std::vector<std::string>& classes() const { return info_.classes; }
   const std::array<int64_t, 3>& image_shape() const { return info_.image_shape; }
 
-  /// The images at these places, in this order; a place outside [0, size) is an error, and so is a file that cannot be
-  /// read, naming it.
+  /// The images at these indices, in this order. An index outside [0, size) is an error; so is a file that cannot be
+  /// read, which the error names.
   ImageBatch batch(at::IntArrayRef indices) const;
 
   /// Image `index`, which is in range, into `image`, C·H·W bytes; returns its label.
@@ -69,7 +69,7 @@ const char* to_string(Split split);
 ///
 /// Split::train is what the training files hold less the validation images, cut to `limit`; Split::validation are
 /// `validation` of them drawn by split_seed; Split::test is the test files. Sizes are bounded by the size of the files
-/// before memory is taken; a file that is missing, cut short or not what it should be is an error that names it.
+/// before memory is allocated; a file that is missing, cut short or not what it should be is an error that names it.
 DatasetPtr open_dataset(const DataOptions& options, Split split);
 
 /// The images at these places of another data set, as a data set.

@@ -17,9 +17,9 @@ inline constexpr int64_t kBackground = 0, kTable = 1, kRobot = 2, kFirstObject =
 
 /// A robot that moves things, seen by C fixed RGB-D cameras at T instants. J joints, P action points, B objects.
 ///
-/// Frame t and row t of every other tensor belong to the same instant. `actions[t]` is what the controller had been
-/// told to reach at that instant, `joints[t]` where the arm was: a model that predicts frame t from frames t−1 and t−2
-/// may look at actions t−2, t−1 and t.
+/// Frame t and row t of every other tensor belong to the same instant. `actions[t]` is the target that the controller
+/// had at that instant, `joints[t]` is where the arm was: a model that predicts frame t from frames t−1 and t−2 may
+/// look at actions t−2, t−1 and t.
 struct Episode {
   std::string kind;                ///< "push", "topple", "lift", "sweep", …
   uint64_t seed = 0;               ///< of the episode: the same seed and settings make the same episode
@@ -75,8 +75,8 @@ struct EpisodeSummary {
 };
 
 /// Episodes in a file (a shard, *.episodes) or in all shards of a folder, in the order of their names. Opening reads
-/// and checks the directories of the shards; load() reads, checks (sizes before memory is taken, checksums) and unpacks
-/// one episode, and may be called from several threads. docs/robot-data.md describes the format.
+/// and checks the directories of the shards; load() reads, checks (sizes before memory is allocated, checksums) and
+/// unpacks one episode, and may be called from several threads. docs/robot-data.md describes the format.
 class EpisodeSet {
  public:
   explicit EpisodeSet(const std::string& path);

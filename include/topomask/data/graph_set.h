@@ -21,7 +21,7 @@ struct GraphSet {
   at::Tensor labels;    ///< int64 [graphs] or [nodes], see node_labels; −1: none
   bool node_labels = false;
   at::Tensor parents;                ///< int64 [nodes], −1 at a root: of sets of rooted trees, undefined otherwise
-  std::vector<std::string> classes;  ///< a label is a place in this list
+  std::vector<std::string> classes;  ///< a label is an index into this list
   int64_t vectors = 0;               ///< the first 3·vectors columns of features are vectors in space: places, normals
 
   int64_t size() const { return offsets.size(0) - 1; }  ///< graphs

@@ -10,10 +10,10 @@
 
 namespace TOPOMASK_API topomask {
 
-/// A JPEG or PNG file, told by its content: uint8 [3, H, W] (grey becomes colour, transparency white). Files that
-/// promise more than 2²⁸ pixels are refused before memory is taken; a file that is cut short or damaged is an error.
-/// `smallest_side` > 0: a JPEG may be decoded at a half, a quarter or an eighth of its size, as long as both sides stay
-/// at least this long, which is several times faster.
+/// A JPEG or PNG file, recognised by its content: uint8 [3, H, W] (grey becomes colour, transparency white). Files
+/// whose header announces more than 2²⁸ pixels are refused before memory is allocated; a file that is cut short or
+/// damaged is an error. `smallest_side` > 0: a JPEG may be decoded at a half, a quarter or an eighth of its size, as
+/// long as both sides stay at least this long, which is several times faster.
 at::Tensor read_image(const std::string& path, int64_t smallest_side = 0);
 
 /// The middle of an image [C, H, W], of any dtype that torch resizes: the shorter side becomes `size` (bilinear, with

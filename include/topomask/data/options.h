@@ -36,7 +36,7 @@ struct DataOptions {
 /// Names and explains every field: files, command lines and help come from here.
 template <class Visitor>
 void visit(Visitor& v, DataOptions& o) {
-  v("kind", o.kind, "idx (MNIST and its kin), cifar10, cifar100, image_folder, or synthetic");
+  v("kind", o.kind, "idx (the format of MNIST), cifar10, cifar100, image_folder, or synthetic");
   v("path", o.path, "the folder that holds the files; none for synthetic");
   v("validation", o.validation, "training images held out for validation, drawn by split_seed");
   v("limit", o.limit, "train on this many of the images that remain; 0: all");

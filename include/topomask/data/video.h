@@ -19,11 +19,11 @@ struct VideoBatch {
   at::Tensor labels;  ///< int64 [B]
 };
 
-/// What a data set is, beside its clips.
+/// What describes a data set, apart from its clips.
 struct VideoInfo {
   std::string name;
   int64_t size = 0;
-  std::vector<std::string> classes;        ///< a label is a place in this list
+  std::vector<std::string> classes;        ///< a label is an index into this list
   std::array<int64_t, 4> clip_shape = {};  ///< T, C, H, W
 };
 
@@ -37,8 +37,8 @@ class VideoDataset {
   const std::vector<std::string>& classes() const { return info_.classes; }
   const std::array<int64_t, 4>& clip_shape() const { return info_.clip_shape; }
 
-  /// The clips at these places, in this order; a place outside [0, size) is an error, and so is a file that cannot be
-  /// read, naming it.
+  /// The clips at these indices, in this order. An index outside [0, size) is an error; so is a file that cannot be
+  /// read, which the error names.
   VideoBatch batch(at::IntArrayRef indices) const;
 
   /// Clip `index`, which is in range, into `clip`, T·C·H·W bytes; returns its label.

@@ -13,7 +13,7 @@ struct VideoOptions {
   std::string path;             ///< the folder that holds the files
   int64_t frames = 16;          ///< T: of a longer or shorter recording, frames at equal distances
   int64_t image_size = 64;      ///< H and W
-  std::string label;            ///< what is to be told, see open_videos(); empty: "motion", of episodes "task"
+  std::string label;            ///< what is classified, see open_videos(); empty: "motion", of episodes "task"
   int64_t window = 60;          ///< radhar: frames of a recording that make a clip
   int64_t stride = 10;          ///< radhar: frames from one window to the next
   bool in_memory = false;       ///< decode every clip once and keep it
@@ -39,7 +39,7 @@ void visit(Visitor& v, VideoOptions& o) {
   v("frames", o.frames, "frames of a clip, at equal distances in a recording");
   v("image_size", o.image_size, "height and width of a frame");
   v("label", o.label,
-    "what is to be told: class, motion or both of moving and synthetic, task or object of episodes; empty: motion, "
+    "what is classified: class, motion or both of moving and synthetic, task or object of episodes; empty: motion, "
     "task");
   v("window", o.window, "radhar: frames of a recording that make a clip");
   v("stride", o.stride, "radhar: frames from one window to the next");

@@ -78,7 +78,7 @@ class AttentionVariant : public torch::nn::Module {
   /// q, k, v [B, H, T, d] → [B, H, T, d].
   virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) = 0;
 
-  /// The same of all three as one layer makes them, qkv [B, T, 3, H, d]. By itself it takes them apart.
+  /// The same for q, k and v as one layer makes them, qkv [B, T, 3, H, d]. By default it splits them and calls forward.
   virtual at::Tensor forward_together(const at::Tensor& qkv);
 
   /// Row `token` of the attention matrix, [B, H, T]: how much it takes from each token. O(T²): for pictures.

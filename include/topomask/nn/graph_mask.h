@@ -28,7 +28,7 @@ struct GraphMaskSetting {
 };
 
 /// The mask of one layer over any batch of graphs, as a module that owns what is learnt of it. Layers register it as
-/// "mask", so that parameter_kind tells its parameters.
+/// "mask", so that parameter_kind recognises its parameters.
 class GraphMask : public torch::nn::Module {
  public:
   explicit GraphMask(GraphMaskSetting setting) : setting_(std::move(setting)) {}

@@ -44,11 +44,11 @@ class GraphModel : public torch::nn::Module {
  public:
   GraphModel(GraphModelOptions options, uint64_t seed) : options_(std::move(options)), seed_(seed) {}
 
-  /// What forward needs beside a sample; may be empty.
+  /// What forward needs in addition to a sample; may be empty.
   GraphStructure structure(const GraphSet& set) const { return structure(set, positions(set)); }
   /// The same with positions that are given: of the nodes of a part of a graph, their positions in the whole.
   GraphStructure structure(const GraphSet& set, NodeRows positions) const;
-  /// What the model is told of the place of each node in its graph: degrees, eigenvectors, return probabilities.
+  /// What the model receives about the position of each node in its graph: degrees, eigenvectors, return probabilities.
   virtual NodeRows positions(const GraphSet& set) const;
 
   /// Logits [graphs, classes], or [nodes, classes] where options().node_level. Sample, structure and model are on one
@@ -60,7 +60,7 @@ class GraphModel : public torch::nn::Module {
   /// heads.
   at::Tensor attention_rows(const GraphSample& sample, const GraphStructure& structure, int64_t node);
 
-  /// Tells the model that an epoch begins. True: walks are drawn anew, and structure() is to be called again.
+  /// Tells the model that an epoch begins. Returns true if walks are drawn anew and structure() must be called again.
   virtual bool start_epoch(int64_t epoch);
 
   const GraphModelOptions& options() const { return options_; }

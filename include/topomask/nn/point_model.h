@@ -97,8 +97,8 @@ class PointRenderer : public torch::nn::Module {
   explicit PointRenderer(const PointModelOptions& options);
 
   /// [B, R, 3] in [0, 1]. `jitter` [B, R, S] in [0, 1) places an even sample in its interval; undefined: in the middle.
-  /// Guided samples ask for rays.viewpoints, and do not read it.
-  /// Differentiable in positions, features and parameters; the choice of neighbours is not.
+  /// Guided samples need rays.viewpoints. Differentiable in positions, features and parameters; the choice of
+  /// neighbours is not.
   at::Tensor forward(const PointCloud& cloud, const Rays& rays, const at::Tensor& jitter = {});
 
  private:

@@ -19,9 +19,9 @@ class GridEncoder;
 /// A video vision transformer (Arnab et al. 2021). A tubelet, patch_size x patch_size pixels of `tubelet` frames, is a
 /// token; tokens lie on a grid of t x s x s, in row-major order.
 ///
-/// Factorised: the spatial encoder takes the s x s tokens of each of the t steps by themselves, under a mask over the
-/// 2-D grid; its CLS tokens (or means) go through the temporal encoder, a mask over the path of steps.
-/// Joint: one encoder takes all tokens, under a mask over the 3-D grid. Kernel variants stay linear in t·s².
+/// Factorised: the spatial encoder takes the s x s tokens of each of the t steps separately, under a mask over the 2-D
+/// grid; its CLS tokens (or means) go through the temporal encoder, a mask over the path of steps. Joint: one encoder
+/// takes all tokens, under a mask over the 3-D grid. Kernel variants stay linear in t·s².
 class ViViT final : public torch::nn::Module {
  public:
   /// Initial weights, walks and random features are functions of the seed. The walks are not part of the weights: a
@@ -32,7 +32,7 @@ class ViViT final : public torch::nn::Module {
 
   /// Tubelets as tokens, before positions: [B, t, s·s, width].
   at::Tensor embed(const at::Tensor& clips);
-  /// Factorised: what the spatial encoder says of each step, [B, t, width].
+  /// Factorised: the output of the spatial encoder for each step, [B, t, width].
   at::Tensor encode_steps(const at::Tensor& clips);
 
   /// The mask of each layer that has one: of the spatial or joint encoder, then of the temporal one.

@@ -13,8 +13,8 @@
 
 namespace TOPOMASK_API topomask {
 
-/// A run after `step` steps, whole: with the configuration it says all that decides how the run goes on, since the
-/// order of the data, augmentation and dropout are functions of (seed, step).
+/// The complete state of a run after `step` steps: with the configuration, it determines how the run continues, since
+/// the order of the data, augmentation and dropout are functions of (seed, step).
 struct Checkpoint {
   int64_t step = 0;
   double seconds = 0;      ///< spent so far
@@ -35,8 +35,8 @@ inline constexpr const char* kCheckpointName = "checkpoint.safetensors";
 
 /// One safetensors file: weights under their names, the average under `average/`, the best ones under `best/`, the
 /// optimiser's moments under `optimiser/`, losses as `train/losses`, the best score as `train/best`; step, seconds and
-/// configuration are strings of its metadata. It is written beside `path` under a temporary name and renamed when it is
-/// whole and on the disk, so that `path` always is the last checkpoint that could be written.
+/// configuration are strings of its metadata. It is written next to `path` under a temporary name and renamed when it
+/// is whole and on the disk, so that `path` always is the last checkpoint that could be written.
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
 /// Checks length and checksum before anything is parsed: a file that was cut, or in which a bit was flipped, is refused
@@ -45,8 +45,8 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// A module's parameters, and the running statistics of normalisation layers, by name, sharing their memory, and back.
-/// `load_weights` refuses other names and shapes; with
-/// `other_head`, a head of another number of classes is left as it is.
+/// `load_weights` refuses other names and shapes; with `other_head`, a head of another number of classes is left as it
+/// is.
 NamedTensors weights(const torch::nn::Module& model);
 void load_weights(torch::nn::Module& model, const NamedTensors& weights, bool other_head = false);
 

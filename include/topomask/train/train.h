@@ -15,7 +15,7 @@
 
 namespace TOPOMASK_API topomask {
 
-/// What a caller may want to hear and say while training.
+/// What a caller may observe and control while training.
 struct TrainHooks {
   std::function<void(const TrainMetrics&)> on_metrics = {};  ///< every log_every steps
   std::function<void(const EvalMetrics&)> on_evaluation = {};

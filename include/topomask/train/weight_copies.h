@@ -10,15 +10,15 @@
 
 namespace TOPOMASK_API topomask {
 
-/// A second set of a model's weights, beside the ones that it computes with.
+/// A second set of a model's weights, in addition to the ones that it computes with.
 struct WeightCopies {
   std::vector<std::string> names;
   std::vector<at::Tensor> own;     ///< the model's
   std::vector<at::Tensor> copies;  ///< as many, or none yet
 
-  void exchange();             ///< the model gets the copies, and they what it had; again: back
+  void exchange();             ///< swaps the copies with the model's weights; a second call swaps them back
   NamedTensors state() const;  ///< the copies by name
-  /// From a state of all names in the same shapes; anything else is refused in the name of `op`.
+  /// From a state of all names in the same shapes; anything else is an error that begins with `op`.
   void restore(const char* op, const NamedTensors& state);
 };
 

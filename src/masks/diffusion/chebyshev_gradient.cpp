@@ -10,8 +10,8 @@
 namespace topomask {
 
 std::vector<double> chebyshev_gradient_coefficients(double lambda, const Spectrum& spectrum, double tolerance) {
-  // |T_k'| is at most k² on [−1, 1], and ∂/∂T is ∂/∂B over the halfwidth: the tail of k²·c_k counts, beside λ and
-  // not 1.
+  // |T_k'| is at most k² on [−1, 1], and ∂/∂T is ∂/∂B over the halfwidth: the tail of k²·c_k counts, relative to λ and
+  // not to 1.
   const double z = lambda * (spectrum.upper - spectrum.lower) / 2;
   const auto terms = static_cast<double>(chebyshev_coefficients(lambda, spectrum, tolerance).size());
   return chebyshev_coefficients(lambda, spectrum, tolerance * std::min(1.0, z) / ((terms + 1) * (terms + 1)));

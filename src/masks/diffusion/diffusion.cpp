@@ -56,7 +56,7 @@ class Structure {
     return made;
   }
 
-  /// They were when the graph was made; what learns them may change (i, j) and (j, i) apart.
+  /// Weights were symmetric when the graph was made; an optimiser may change (i, j) and (j, i) differently.
   void check_symmetric() const {
     const at::Tensor plain = weights().detach();
     TORCH_CHECK(

@@ -18,7 +18,7 @@ struct GeneratorMatrix {
   at::Tensor times(const at::Tensor& x) const;  ///< T·x for x [..., N, C]
 };
 
-/// Refuses, in the name of `op`, a directed graph and a normalised Laplacian of negative weights.
+/// Refuses, with an error that begins with `op`, a directed graph and a normalised Laplacian of negative weights.
 GeneratorMatrix generator_matrix(const char* op, const Graph& graph, Generator generator);
 /// The same for weights [entries] on the pattern of an undirected graph, differentiable in them.
 GeneratorMatrix generator_matrix(const char* op, const PatternPtr& pattern, const at::Tensor& weights,

@@ -22,7 +22,7 @@ void LanczosProcess::step() {
   alphas_.push_back(column_sums(next, basis_.back()));
   next.addcmul_(alphas_.back(), basis_.back(), -1);
   at::Tensor beta = column_sums(next, next).sqrt_();
-  // What is rounding is zero: the space is invariant, and the column is done.
+  // A residual as small as rounding errors is zero: the space is invariant, and the column is done.
   const double rounding = next.scalar_type() == at::kDouble ? 1e-14 : 1e-6;
   beta = at::where(beta > rounding * (alphas_.front().abs() + alphas_.back().abs() + 1e-300), beta, 0.0);
   betas_.push_back(beta);
@@ -33,8 +33,8 @@ at::Tensor LanczosProcess::tridiagonal() const {
   const auto columns = [](const std::vector<at::Tensor>& entries) {
     return at::stack(entries, -1).squeeze(2).to(at::kDouble);  // [B, H, C, m]
   };
-  const at::Tensor beside = columns(betas_).narrow(-1, 0, size() - 1);
-  return columns(alphas_).diag_embed() + beside.diag_embed(1) + beside.diag_embed(-1);
+  const at::Tensor off_diagonal = columns(betas_).narrow(-1, 0, size() - 1);
+  return columns(alphas_).diag_embed() + off_diagonal.diag_embed(1) + off_diagonal.diag_embed(-1);
 }
 
 at::Tensor lanczos_exponential(const GeneratorMatrix& matrix, const std::vector<double>& lambda, double tolerance,

@@ -8,8 +8,8 @@
 
 namespace topomask {
 
-/// The Lanczos process for every column of x [B, H, N, C] by itself: T restricted to the space of x, Tx, …, T^{m−1}x is
-/// a tridiagonal m×m matrix in an orthonormal basis. Vectors are not orthogonalised again: for functions of T that
+/// The Lanczos process for every column of x [B, H, N, C] separately: T restricted to the space of x, Tx, …, T^{m−1}x
+/// is a tridiagonal m×m matrix in an orthonormal basis. Vectors are not orthogonalised again: for functions of T that
 /// delays convergence a little and changes nothing else.
 class LanczosProcess {
  public:

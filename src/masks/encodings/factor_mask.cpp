@@ -9,13 +9,21 @@
 namespace topomask {
 namespace {
 
-// Multiply-adds of dense products beside the planner's, a pass over memory: thin ones, and those that make a matrix.
+// Multiply-adds of dense products relative to the planner's unit, a pass over memory: thin ones, and those that make a
+// matrix.
 constexpr double kThin = 0.3;
 constexpr double kDense = 0.1;
 
 at::Tensor product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& x) {
   const PlainOps plain;
   return ordered_matmul(left, ordered_matmul(right.mT(), x));
+}
+
+/// sideᵀ·x, summed in float64: the gradients of all nodes share its error, and those of a parameter that many nodes
+/// have add it up. Torch's product of float32 drifts by a part of N·2⁻²⁴ where the terms are alike.
+at::Tensor node_sums(const at::Tensor& side, const at::Tensor& x) {
+  if (!x.is_cpu()) return ordered_matmul(side.mT(), x);
+  return ordered_matmul(side.mT().to(at::kDouble), x.to(at::kDouble)).to(x.scalar_type());
 }
 
 /// ∂⟨grad, L·y⟩/∂L for y [B, H, r, C]: [H, N, r].
@@ -77,8 +85,8 @@ at::Tensor FactorMask::apply_transposed(const at::Tensor& x) const {
 std::vector<at::Tensor> FactorMask::parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const {
   const NoAutocast no_autocast;
   const Sides s = current();
-  at::Tensor dleft = side_gradient(grad, ordered_matmul(s.right.mT(), x));
-  const at::Tensor dright = side_gradient(x, ordered_matmul(s.left.mT(), grad));
+  at::Tensor dleft = side_gradient(grad, node_sums(s.right, x));
+  const at::Tensor dright = side_gradient(x, node_sums(s.left, grad));
   if (s.right.is_same(s.left)) dleft = dleft + dright;
   return pull_back(parameters_, {dleft, dright}, [this](const auto& parameters) { return computed(parameters); });
 }

@@ -13,7 +13,7 @@ MaskPtr make_table_mask(const Forest& forest, const at::Tensor& f);
 MaskPtr make_low_rank_mask(const Forest& forest, const DistanceFunction& f);
 
 /// exp(a·dist + b) with its parameters on a GPU, `weights` being the forest's.
-MaskPtr make_exponential_on_device(const Forest& forest, const at::Tensor& a, const at::Tensor& weights,
-                                   const at::Tensor& b);
+MaskPtr make_cuda_exponential(const Forest& forest, const at::Tensor& a, const at::Tensor& weights,
+                              const at::Tensor& b);
 
 }  // namespace topomask

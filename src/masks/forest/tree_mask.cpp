@@ -64,7 +64,7 @@ at::Tensor tabulated(const Forest& forest, const DistanceFunction& f) {
   return table.to(forest.weights().scalar_type());
 }
 
-/// Two passes for exp(a·x + b): constants as parameters that nobody learns.
+/// Two passes for exp(a·x + b): constants become parameters that are not learned.
 std::optional<std::pair<double, double>> as_exponential(const DistanceFunction::Rule& rule) {
   if (!rule.exact || rule.exact->terms().size() != 1) return std::nullopt;
   const auto& term = rule.exact->terms().front();

@@ -138,7 +138,7 @@ MaskPtr with_global_tokens(const MaskPtr& mask, int64_t tokens) {
   TORCH_CHECK(tokens >= 0, "with_global_tokens: tokens must be >= 0, got ", tokens);
   constexpr int64_t kMostNodes = std::numeric_limits<int32_t>::max();
   TORCH_CHECK(tokens <= kMostNodes - mask->size(),
-              "with_global_tokens: tokens must leave at most 2^31-1 nodes in all, got ", tokens, " beside ",
+              "with_global_tokens: tokens must leave at most 2^31-1 nodes in all, got ", tokens, " in addition to ",
               mask->size(), " nodes");
   return tokens == 0 ? mask : std::make_shared<GlobalTokensMask>(mask, tokens, std::make_shared<Borders>());
 }

@@ -1,6 +1,7 @@
 #include "masks/interface/frozen_mask.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <mutex>
 
@@ -10,7 +11,7 @@
 namespace topomask {
 namespace {
 
-/// A mask whose parameters nobody else holds; its forms are made on first use.
+/// A mask whose parameters no other object holds; its forms are made on first use.
 class FrozenMask final : public Mask {
  public:
   explicit FrozenMask(MaskPtr mask) : mask_(std::move(mask)) {}

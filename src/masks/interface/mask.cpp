@@ -97,7 +97,7 @@ std::optional<double> Mask::masked_product_work(int64_t, int64_t) const {
 }
 
 at::Tensor Mask::masked_product(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool) const {
-  TORCH_CHECK(false, "Mask::masked_product: mask ", name(), " has none of its own");
+  TORCH_CHECK(false, "Mask::masked_product: mask ", name(), " does not implement it");
 }
 
 MaskedProductGradients Mask::masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,

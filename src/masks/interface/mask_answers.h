@@ -6,8 +6,8 @@
 
 namespace topomask {
 
-/// The three questions that `Mask` keeps to itself, for the few who compute on plain tensors where no gradient is being
-/// recorded: the products' autograd, masks made of other masks, the operator route, and tests. Everyone else calls
+/// The three protected functions of `Mask`, for code that computes on plain tensors while no gradient is being
+/// recorded: the products' autograd, masks made of other masks, the operator route, and tests. All other code calls
 /// Mask::matmul, which checks x and records gradients.
 struct MaskAnswers {
   static at::Tensor apply(const Mask& mask, const at::Tensor& x) { return mask.apply(x); }

@@ -9,7 +9,7 @@
 namespace topomask {
 namespace {
 
-/// Where λ is on the CPU: a GPU would be waited for.
+/// On the CPU only: reading λ from a GPU would wait for it.
 void check_values(const char* op, const at::Tensor& discount) {
   if (!discount.is_cpu()) return;
   const at::Tensor bad = (discount.isfinite() & (discount >= 0)).logical_not();

@@ -25,6 +25,7 @@ class GridFft {
 
   /// The transform of a block padded with zeros. Axis by axis, so that no line of zeros is transformed.
   at::Tensor forward(const at::Tensor& block) const {
+    if (is_alone(block)) return forward(at::cat({block, block}, -2)).narrow(-2, 0, 1);
     at::Tensor z = at::fft_rfft(block, sizes_.back(), -1);
     for (int64_t axis = axes_ - 2; axis >= 0; --axis) z = at::fft_fft(z, sizes_[axis], axis);
     return z;
@@ -32,6 +33,7 @@ class GridFft {
 
   /// The inverse, indices first … first+count−1 of each axis; lines outside are dropped as soon as they are known.
   at::Tensor inverse(at::Tensor z, const std::vector<int64_t>& first, const std::vector<int64_t>& count) const {
+    if (is_alone(z)) return inverse(at::cat({z, z}, -2), first, count).narrow(-2, 0, 1);
     for (int64_t axis = 0; axis + 1 < axes_; ++axis) {
       z = at::fft_ifft(z, std::nullopt, axis).narrow(axis, first[axis], count[axis]);
     }
@@ -42,6 +44,11 @@ class GridFft {
   at::Tensor spectrum(const at::Tensor& g) const { return forward(g.unsqueeze(-2)); }
 
  private:
+  /// MKL plans a single long transform for the threads that it may use, and rounds by the plan, even where it gets one;
+  /// of several it gives whole ones to a thread. Two of the same therefore do not depend on the number of threads, even
+  /// where OneLibraryThread does not reach the library.
+  static bool is_alone(const at::Tensor& block) { return block.is_cpu() && block.size(-2) == 1; }
+
   std::vector<int64_t> dims_, sizes_;
   int64_t axes_;
 };

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "ops/fused_attention/constant_codes.h"
+
 namespace topomask {
 namespace {
 
@@ -79,6 +81,7 @@ at::Tensor OffsetRule::codes(at::Device device) const {
     codes = (codes.unsqueeze(1) * step + at::arange(dims_[axis], at::kInt)).reshape({-1});
   }
   codes_.push_back(codes.to(device));
+  ops::fused_attention::ConstantCodes::add(codes_.back());
   return codes_.back();
 }
 

@@ -25,7 +25,7 @@ struct Tile {
 class Tiling {
  public:
   Tiling(const std::vector<int64_t>& dims, Reach reach) : dims_(dims), reach_(reach) {
-    // A tile is as many rows as fit a core's cache beside it, within what keeps a matrix product efficient.
+    // A tile has as many rows as fit a core's cache together with it, within what keeps a matrix product efficient.
     constexpr int64_t kTileElements = 1 << 19;
     nodes_ = c10::multiply_integers(dims_);
     const int64_t rows = std::clamp<int64_t>(kTileElements / std::max<int64_t>(1, nodes_), 16, 128);

@@ -10,7 +10,7 @@
 
 namespace TOPOMASK_INTERNAL_API topomask {
 
-/// While one lives, the attention layers that its thread runs note what a node attends to, whatever their mask and
+/// While one lives, the attention layers that its thread runs record what a node attends to, whatever their mask and
 /// route: their output is linear in the values, so that its derivative is the row of weights.
 class AttentionProbe {
  public:
@@ -19,10 +19,10 @@ class AttentionProbe {
   AttentionProbe(const AttentionProbe&) = delete;
   AttentionProbe& operator=(const AttentionProbe&) = delete;
 
-  /// attend(v), v [H, N, d] → [H, N, d], linear in v; noted where a probe lives.
+  /// attend(v), v [H, N, d] → [H, N, d], linear in v; recorded while a probe lives.
   static at::Tensor watched(const at::Tensor& v, const std::function<at::Tensor(const at::Tensor&)>& attend);
 
-  at::Tensor rows() const;  ///< [layers, heads, N]; undefined where no layer was watched or heads differ
+  at::Tensor rows() const;  ///< [layers, heads, N]; undefined where no layer was recorded or heads differ
 
  private:
   int64_t node_;

@@ -31,7 +31,7 @@ struct BlockTiles {
     from_graphs = std::make_shared<SparsePattern>(count, graphs, at::arange(count + 1, options), owner.to(at::kInt));
   }
 
-  /// [H, N, C] → [H, tiles, kTile, C], zeros where nobody stands.
+  /// [H, N, C] → [H, tiles, kTile, C], zeros in the padding.
   at::Tensor spread(const at::Tensor& x) const {
     return at::zeros({x.size(0), count * kTile, x.size(2)}, x.options())
         .index_copy(1, slots, x)

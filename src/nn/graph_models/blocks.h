@@ -20,7 +20,7 @@ at::Tensor offsets_of(const at::Tensor& counts);
 Graph graph_at(const GraphSet& set, int64_t place);
 
 /// All pairs of nodes of one graph, for graphs of nodes offsets[g] … offsets[g + 1] − 1. Σ n_g² entries; more than
-/// `most` are refused, in the name of `what`.
+/// `most` are refused, with an error that names `what`.
 PatternPtr pairs_inside(const at::Tensor& offsets, int64_t most, const char* what);
 
 }  // namespace topomask

@@ -18,7 +18,7 @@ at::TensorOptions working_options(const GraphSample& sample);
 const SparseMatrix& matrix_of(const GraphStructure& structure, const std::string& name);
 const at::Tensor& rows_of(const GraphStructure& structure, const std::string& name);
 
-/// The sample is whole, and of `features` features.
+/// Checks that the sample is complete and has `features` features.
 void check_sample(const GraphSample& sample, int64_t features);
 
 }  // namespace topomask

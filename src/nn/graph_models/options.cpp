@@ -62,11 +62,11 @@ void GraphModelOptions::check(const std::string& origin) const {
   check.one_of("pool", pool, {"mean", "sum", "max", "attention"});
   check.one_of("readout", readout, {"linear", "layer"});
   check.within("order", order, 1, 65536);
-  check.positive("mlp_ratio", mlp_ratio);
+  check.positive("mlp_ratio", mlp_ratio, std::numeric_limits<double>::max());
   check.that(mlp_ratio * static_cast<double>(width) <= static_cast<double>(kMostGraphWidth), "mlp_ratio", "at most ",
              kMostGraphWidth, " hidden features for a width of ", width, ", got ", mlp_ratio);
   check.one_of("attention", attention, attention_names());
-  check.not_negative("feature_offset", feature_offset);
+  check.not_negative("feature_offset", feature_offset, check.kLargestParameter);
   check.within("favor_features", favor_features, 0, kMostGraphWidth);
   check.one_of("mask", mask, graph_mask_names());
   check.within("walkers", walkers, 1, INT32_MAX);
@@ -75,15 +75,15 @@ void GraphModelOptions::check(const std::string& origin) const {
              halting_probability);
   check.one_of("sampler", sampler, kCouplingNames.all());
   check.one_of("resample", resample, {"never", "epoch"});
-  check.finite("edge_scale", edge_scale);
-  check.not_negative("decay", decay);
-  check.positive("diffusion_time", diffusion_time);
+  check.finite("edge_scale", edge_scale, check.kLargestParameter);
+  check.not_negative("decay", decay, check.kLargestParameter);
+  check.positive("diffusion_time", diffusion_time, check.kLargestParameter);
   check.at_least("max_entries", max_entries, 0);
   check.within("max_degree", max_degree, 0, kMostGraphWidth);
   check.within("laplacian_positions", laplacian_positions, 0, 4096);
   check.within("random_walk_positions", random_walk_positions, 0, 4096);
   check.within("wire", wire, 0, 4096);
-  check.not_negative("wire_scale", wire_scale);
+  check.not_negative("wire_scale", wire_scale, check.kLargestParameter);
   if (kind == "transformer") {
     check.that(widths.empty(), "widths", "empty for a transformer, whose blocks have one width, got ", widths.size(),
                " numbers");

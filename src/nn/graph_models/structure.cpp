@@ -50,7 +50,7 @@ WalkTable take_walks(const WalkTable& table, const Selection& chosen) {
   WalkTable::Arrays arrays{.offsets = triples.offsets,
                            .columns = triples.columns,
                            .hops = table.hops().index_select(0, triples.places),
-                           .loads = table.loads().index_select(0, triples.places),
+                           .loads = table.kept_loads().index_select(0, triples.places),
                            .counts = table.counts().index_select(0, triples.places)};
   arrays.pattern = std::make_shared<SparsePattern>(nodes, nodes, entries.offsets, entries.columns);
   arrays.feature_offsets = offsets_of(table.feature_offsets().diff().index_select(0, entries.places));

@@ -14,7 +14,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The autocast that was when it was made, to be had again.
+/// The state of autocast when it was made, to be restored later.
 struct AutocastState {
   explicit AutocastState(at::DeviceType of)
       : device(of), enabled(at::autocast::is_autocast_enabled(of)), type(at::autocast::get_autocast_dtype(of)) {}

@@ -77,9 +77,9 @@ at::Tensor PixelEncoder::forward(const at::Tensor& rgb, const at::Tensor& depth)
     passed.push_back(x);
   }
   for (size_t u = 0; u < up_.size(); ++u) {
-    const at::Tensor& beside = passed[passed.size() - 2 - u];
+    const at::Tensor& skipped = passed[passed.size() - 2 - u];
     const at::Tensor larger = x.repeat_interleave(2, 2).repeat_interleave(2, 3);
-    x = apply(up_[u], at::cat({larger.to(beside.scalar_type()), beside}, 1));
+    x = apply(up_[u], at::cat({larger.to(skipped.scalar_type()), skipped}, 1));
   }
   const at::Tensor learnt = last_->forward(x).flatten(2).mT().to(type);
   return colours_ ? at::cat({feature_of_colour(colours).flatten(1, 2), learnt}, -1) : learnt;

@@ -93,14 +93,14 @@ PointRenderer::Samples PointRenderer::guided_samples(const at::Tensor& positions
   const at::Tensor along = rays.directions.unsqueeze(2);
   at::Tensor depth = (apart * along).sum(-1);  // [B, R, m]
   const at::Tensor order = std::get<1>(depth.detach().sort(2));
-  at::Tensor beside = (apart - along * depth.unsqueeze(-1)).square().sum(-1);  // ρ²
-  const at::Tensor least = beside.amin(2, /*keepdim=*/true);
+  at::Tensor from_ray = (apart - along * depth.unsqueeze(-1)).square().sum(-1);  // ρ²
+  const at::Tensor least = from_ray.amin(2, /*keepdim=*/true);
   // Not by the root: a ray may meet a particle.
   const at::Tensor width = least.clamp_min(options_.guided_floor * options_.guided_floor) *
                            (options_.guided_spread * options_.guided_spread);
   depth = depth.gather(2, order);
   const at::Tensor inside = depth.ge(options_.near).logical_and(depth.le(options_.far));
-  const at::Tensor weight = ((beside.gather(2, order) - least) / width * -0.5).exp() * inside;
+  const at::Tensor weight = ((from_ray.gather(2, order) - least) / width * -0.5).exp() * inside;
   return {rays.origins.unsqueeze(2) + along * depth.unsqueeze(-1), weight};
 }
 

@@ -6,8 +6,8 @@
 namespace topomask {
 namespace {
 
-/// M = ΦΦᵀ with features of each token that know of no graph: the ablation of the paper. They begin near 1/√r, so that
-/// M begins near 1, no mask.
+/// M = ΦΦᵀ with features of each token that do not depend on a graph: the ablation of the paper. They begin near 1/√r,
+/// so that M begins near 1, no mask.
 class FreeMask final : public MaskSource {
  public:
   explicit FreeMask(const VariantSetting& setting) : MaskSource(setting.global_tokens()) {

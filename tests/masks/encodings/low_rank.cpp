@@ -4,7 +4,7 @@
 
 #include <numbers>
 
-#include "masks/encodings/empty_mask.h"
+#include "masks/empty_mask.h"
 #include "support/mask_contract.h"
 #include "topomask/attention.h"
 #include "topomask/encodings.h"
@@ -40,6 +40,23 @@ TEST(Centrality, TakesLogitsAndATablePerHead) {
   expect_mask_is(centrality_mask(graph, single, {.logits = true}), centrality(graph, single[0].sigmoid()));
 }
 
+/// Nearly all nodes share a value of z and all have the same x: an error of a sum over the nodes is in each part of the
+/// gradient of that value.
+TEST(Centrality, GradientIsAccurateWhereNodesAreAlike) {
+  constexpr int64_t kNodes = 3001, kHeads = 8;
+  const at::Tensor logits = normal({kHeads, 2}, 1).to(at::kFloat),
+                   x = normal({kHeads, 1, 3}, 2).to(at::kFloat).expand({kHeads, kNodes, 3}),
+                   g = normal({kHeads, kNodes, 3}, 3).to(at::kFloat);
+  const auto gradient = [&](at::ScalarType dtype) {
+    const at::Tensor z = leaf(logits.to(dtype));
+    const auto mask = centrality_mask(Graph::star(kNodes), z, {.logits = true});
+    mask->matmul(x.to(dtype)).backward(g.to(dtype));
+    return z.grad().to(at::kDouble);
+  };
+  const at::Tensor want = gradient(at::kDouble), off = gradient(at::kFloat) - want;
+  EXPECT_LT(off.abs().max().item<double>(), 3e-6 * want.abs().max().item<double>());
+}
+
 TEST(Centrality, WorksOnNoNodeAndOne) {
   const at::Tensor z = leaf(at::full({1}, 0.3, at::kDouble));
   testing::expect_empty(centrality_mask(Graph::path(0), z));
@@ -62,10 +79,10 @@ at::Tensor stationary(int64_t nodes, const at::Tensor& frequencies, const at::Te
                       const at::Tensor& phases = {}) {
   const at::Tensor i = at::arange(nodes, at::kDouble);
   const at::Tensor offsets = (i.unsqueeze(1) - i).unsqueeze(-1);  // [N, N, 1]
-  const auto beside = [](const at::Tensor& row) { return row.unsqueeze(-2).unsqueeze(-2); };
-  at::Tensor angle = offsets * beside(frequencies);
-  if (phases.defined()) angle = angle + beside(phases);
-  return (angle.cos() * beside(amplitudes).square()).sum(-1);
+  const auto broadcast = [](const at::Tensor& row) { return row.unsqueeze(-2).unsqueeze(-2); };
+  at::Tensor angle = offsets * broadcast(frequencies);
+  if (phases.defined()) angle = angle + broadcast(phases);
+  return (angle.cos() * broadcast(amplitudes).square()).sum(-1);
 }
 
 /// The mask with the noise that the header promises.

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "masks/interface/mask_answers.h"
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "topomask/masks.h"
@@ -12,7 +11,6 @@
 namespace topomask {
 namespace {
 
-using testing::close;
 using testing::expect_mask_is;
 using testing::normal;
 
@@ -73,20 +71,6 @@ TEST(PerHeadMask, RefusesWhatDoesNotFit) {
                "per_head_mask: masks must have one size, got 5 in masks[0] and 6 in masks[1]");
   EXPECT_ERROR(per_head_mask({single, single->to(at::kDouble)}),
                "per_head_mask: masks must have one dtype, got Float and Double in masks[1]");
-}
-
-// What Mask keeps to itself is what matmul computes with.
-TEST(MaskAnswers, AreTheProductsOnPlainTensors) {
-  const Graph graph = Graph::grid({3, 4}).normalised().to(at::kDouble);
-  const at::Tensor alpha = learnt({1.0, 0.5});
-  const MaskPtr mask = power_series_mask(graph, alpha);
-  const at::Tensor x = normal({1, 1, 12, 3}, 1), g = normal({1, 1, 12, 3}, 2);
-  const at::Tensor product = mask->matmul(x[0][0]);
-  product.backward(g[0][0]);
-  const at::NoGradGuard none;
-  EXPECT_TRUE(close(MaskAnswers::apply(*mask, x)[0][0], product, 1e-12));
-  EXPECT_TRUE(close(MaskAnswers::apply_transposed(*mask, x)[0][0], mask->matmul_transposed(x[0][0]), 1e-12));
-  EXPECT_TRUE(close(MaskAnswers::parameter_gradients(*mask, x, g)[0], alpha.grad(), 1e-12));
 }
 
 TEST(PerHead, TakesMatricesWithAHeadDimensionAndCountsItsFactors) {

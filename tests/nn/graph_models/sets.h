@@ -11,7 +11,7 @@
 
 namespace topomask::testing {
 
-/// Graphs packed as a data set, with random features, in float64 unless told.
+/// Graphs packed as a data set, with random features, in float64 by default.
 inline GraphSet packed(const std::vector<Graph>& graphs, int64_t features, at::ScalarType dtype = at::kDouble) {
   std::vector<Graph> typed;
   for (const Graph& graph : graphs) typed.push_back(graph.to(dtype));

@@ -80,8 +80,8 @@ Tensor plain_guided_rendering(PointRenderer& renderer, const PointCloud& cloud, 
       const Tensor cosine = at::mv(apart, along) / apart.norm(2, {1});
       const Tensor passing = (-cosine).argsort().slice(0, 0, o.guided);
       const Tensor depth = at::mv(apart, along).index_select(0, passing);
-      const Tensor beside = (apart.index_select(0, passing) - at::outer(depth, along)).square().sum(1);
-      const Tensor width = o.guided_spread * o.guided_spread * least(beside, o.guided_floor);
+      const Tensor from_ray = (apart.index_select(0, passing) - at::outer(depth, along)).square().sum(1);
+      const Tensor width = o.guided_spread * o.guided_spread * least(from_ray, o.guided_floor);
       Tensor light = at::ones({}, at::kDouble), colour = at::zeros({3}, at::kDouble);
       const Tensor order = depth.argsort();
       for (int64_t s = 0; s < o.guided; ++s) {
@@ -100,7 +100,7 @@ Tensor plain_guided_rendering(PointRenderer& renderer, const PointCloud& cloud, 
         }
         const Tensor hidden = linear("second", linear("first", at::cat(seen)).relu()).relu();
         const Tensor mean = at::matmul((d2 / least(d2, o.guided_floor) * -0.5).softmax(0), f).slice(0, 0, 3);
-        const Tensor weight = ((beside[i] - beside.min()) / width * -0.5).exp();
+        const Tensor weight = ((from_ray[i] - from_ray.min()) / width * -0.5).exp();
         const Tensor kept = (-at::softplus(linear("density", hidden)[0]) * sum / (1 + sum) * weight).exp();
         colour = colour + light * (1 - kept) * (4 * (mean + linear("colour", hidden))).sigmoid();
         light = light * kept;

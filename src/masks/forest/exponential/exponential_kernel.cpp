@@ -5,8 +5,8 @@
 namespace topomask {
 namespace {
 
-/// Rows are met in the order of the tree, which need not be that of memory: they are asked for this many entries
-/// before.
+/// Rows are met in the order of the tree, which need not be that of memory: they are prefetched this many entries
+/// ahead.
 constexpr int64_t kAhead = 16;
 
 template <class T>

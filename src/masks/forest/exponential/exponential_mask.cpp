@@ -63,7 +63,7 @@ class ExponentialMask final : public Mask {
     if (is_at(a_, target)) return shared_from_this();
     const at::Tensor a = a_.to(target), b = b_.defined() ? b_.to(target) : b_;
     if (a.is_cpu()) return make_exponential_mask(forest_.to(a.scalar_type()), a, b);
-    return make_exponential_on_device(forest_, a, forest_.weights().to(target), b);
+    return make_cuda_exponential(forest_, a, forest_.weights().to(target), b);
   }
 
   at::Tensor apply(const at::Tensor& x) const override {
@@ -128,7 +128,7 @@ class ExponentialMask final : public Mask {
   const ForestStructure& structure() const { return forest_.structure(); }
   const RootedOrder& rooted() const { return *structure().rooted(); }
   bool offers_sparse() const { return has_constant_lengths() && structure().pair_count() <= kMaxSparseEntries; }
-  /// Whether nobody learnt the lengths when the mask was made: what is derived from them is then kept.
+  /// Whether the lengths were constant when the mask was made: what is derived from them is then kept.
   bool has_constant_lengths() const { return lengths_.defined(); }
   /// By node, 0 at roots.
   at::Tensor lengths() const {

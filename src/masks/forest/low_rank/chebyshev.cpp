@@ -194,8 +194,8 @@ SeparablePtr chebyshev_separable(const std::function<double(double)>& f, double 
     if (expansion.error <= kExpansionShare * tolerance) return within(std::move(expansion), tolerance);
     if (degree == 4 || expansion.error <= best.error) best = std::move(expansion);
   }
-  // Near a kink, or near the precision of the machine, f − p takes most of the tolerance: it is looked at closely, and
-  // beside the largest value that f has anywhere, which is what the tolerance is a part of.
+  // Near a kink, or near the precision of the machine, f − p takes most of the tolerance: it is measured at more
+  // points, and relative to the largest value that f has anywhere, to which the tolerance refers.
   constexpr int64_t kProbesPerPoint = 16;
   best.largest = std::max(best.largest, largest);
   measure(at, kProbesPerPoint * static_cast<int64_t>(best.coefficients.size()), best);

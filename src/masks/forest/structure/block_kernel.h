@@ -12,7 +12,7 @@ namespace topomask {
 template <class T>
 struct BlockArgs {
   const Block* blocks;
-  const T* values;  ///< f(distance), beside Decomposition::near
+  const T* values;  ///< f(distance), parallel to Decomposition::near
   const T* x;
   T* y;
   int64_t width;
@@ -28,7 +28,7 @@ struct BlockDotArgs {
   const T* g;
   const T* x;
   int64_t width;
-  double* dots;  ///< beside Decomposition::near
+  double* dots;  ///< parallel to Decomposition::near
 };
 
 /// dots_ij += ⟨g_i, x_j⟩ over the pairs of blocks begin … end−1.

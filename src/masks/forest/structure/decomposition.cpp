@@ -167,7 +167,7 @@ class Divider {
   std::vector<int32_t> size_;  // subtrees inside the component, by place
   std::vector<double> distance_;
   std::vector<double> length_;
-  std::vector<int32_t> places_;  // beside result_.depth
+  std::vector<int32_t> places_;  // parallel to result_.depth
   Decomposition result_;
 };
 

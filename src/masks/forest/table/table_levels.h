@@ -13,7 +13,7 @@ namespace topomask {
 /// Products with a table over integer tree distances on a GPU: all pieces of one level of centroids at once,
 ///   M = near + Σ_level (A'ᵀ H(A') A' − Aᵀ H(A) A),
 /// A the sums over the bins of groups, A' over those of whole components, and H(·) = f[depth + depth] inside a meeting:
-/// direct, or by FFT where many bins meet. O(N) numbers per level are kept; a product takes O(N·C) memory beside them.
+/// direct, or by FFT where many bins meet. O(N) numbers per level are kept; a product takes O(N·C) memory in addition.
 class TableLevels {
  public:
   /// A table of K = `entries`. `near_index`: where the distances Decomposition::near stand in it, K beyond its end.
@@ -61,7 +61,7 @@ class TableLevels {
 
   std::vector<Level> levels_;
   PatternPtr near_;        // by node
-  at::Tensor near_index_;  // int32, beside it
+  at::Tensor near_index_;  // int32, parallel to its entries
   int64_t entries_;
 };
 

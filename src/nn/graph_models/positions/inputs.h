@@ -8,8 +8,8 @@
 
 namespace topomask {
 
-/// What a transformer is told of the place of a node in its graph: an embedding of its degree, linear functions of its
-/// Laplacian eigenvectors and of its return probabilities, added to the embedding of its features.
+/// What a transformer receives about the position of a node in its graph: an embedding of its degree, linear functions
+/// of its Laplacian eigenvectors and of its return probabilities, added to the embedding of its features.
 class StructuralInputs final : public torch::nn::Module {
  public:
   explicit StructuralInputs(const GraphModelOptions& options);
@@ -17,10 +17,10 @@ class StructuralInputs final : public torch::nn::Module {
   NodeRows positions(const GraphSet& set) const;
 
   /// Entries in Laplacian eigenvectors, [N, at least wire and laplacian_positions]; while training, each eigenvector of
-  /// each graph with a random sign where flip_signs. Undefined where nobody asks for them.
+  /// each graph with a random sign where flip_signs. Undefined where they are not used.
   at::Tensor eigenvectors(const GraphSample& sample, const GraphStructure& structure) const;
 
-  /// x [N, width] with all that is asked for.
+  /// x [N, width] with all encodings that the options ask for.
   at::Tensor add_to(const at::Tensor& x, const at::Tensor& eigenvectors, const GraphSample& sample,
                     const GraphStructure& structure);
 
@@ -31,7 +31,7 @@ class StructuralInputs final : public torch::nn::Module {
 };
 
 /// Rotary encoding on graphs (WIRE, Reid et al. 2025): coordinates 2p and 2p + 1 of x [H, N, d] are rotated by the
-/// angle ω_hp·r_i, r [N, s], ω [H, ⌊d/2⌋, s]. With φ it acts before: on what φ is taken of.
+/// angle ω_hp·r_i, r [N, s], ω [H, ⌊d/2⌋, s]. It is applied before the feature map φ.
 at::Tensor rotated_by_positions(const at::Tensor& x, const at::Tensor& r, const at::Tensor& omega);
 
 }  // namespace topomask

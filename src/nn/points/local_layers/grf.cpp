@@ -11,7 +11,7 @@ namespace {
 /// The asymmetric GRF mask over repelling walks of exactly `hops` hops on the directed graph of nearest neighbours.
 ///
 /// Where the walkers are a multiple of k^hops they take every path equally often, and NeighbourWalks has their table
-/// without sampling; otherwise walks are sampled, the same in every step, and a GPU is waited for.
+/// without sampling; otherwise walks are sampled, the same in every step, which waits for a GPU.
 class GrfLayer final : public MaskedLocalLayer {
  public:
   explicit GrfLayer(const PointModelOptions& options)

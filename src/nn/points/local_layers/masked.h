@@ -6,7 +6,7 @@
 
 namespace topomask {
 
-/// The function f of hops, as a module of its own: parameter_kind tells its parameter by the name "mask".
+/// The function f of hops, as a module of its own: parameter_kind recognises its parameter by the name "mask".
 class HopFunction : public torch::nn::Module {
  public:
   explicit HopFunction(const at::Tensor& start) : f(register_parameter("f", start)) {}

@@ -19,8 +19,8 @@ at::Tensor flat_rows(const at::Tensor& places, int64_t rows) {
 ///
 ///     h_a ← h_a + W mean_j relu(U h_j + V h_a + P (x_j − x_a))   over the k nearest tokens j of a,
 ///
-/// and every token i hears its nearest anchor the same way, with layers of its own: W' relu(U' h_a + V' h_i + P'(x_i −
-/// x_a)).
+/// and every token i receives from its nearest anchor in the same way, with layers of its own: W' relu(U' h_a + V' h_i
+/// + P'(x_i − x_a)).
 class MessagePassing final : public LocalLayer {
  public:
   explicit MessagePassing(const PointModelOptions& options)

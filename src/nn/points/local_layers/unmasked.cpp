@@ -7,7 +7,7 @@
 namespace topomask {
 namespace {
 
-/// The layer of the masks without one: a transformer of the same depth and nearly as many parameters.
+/// The layer of the masks, without a mask: a transformer of the same depth and nearly as many parameters.
 class UnmaskedLayer final : public MaskedLocalLayer {
  public:
   explicit UnmaskedLayer(const PointModelOptions& options) : MaskedLocalLayer(options, at::empty({0})) {}

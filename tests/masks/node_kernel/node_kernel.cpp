@@ -1,6 +1,6 @@
 #include "topomask/node_kernel.h"
 
-#include "masks/encodings/empty_mask.h"
+#include "masks/empty_mask.h"
 #include "masks/grf/grf_testing.h"
 #include "topomask/attention.h"
 #include "topomask/grf.h"

@@ -37,7 +37,7 @@ std::vector<Tensor> colours_and_gradients(PointModel& model, const at::Device& d
 }
 
 TEST(PointModel, OnAGpuIsTheCpus) {
-  if (!testing::has_gpu()) GTEST_SKIP() << "no GPU here: this runs on a machine with one";
+  if (!testing::has_cuda()) GTEST_SKIP() << "no GPU here: this runs on a machine with one";
   for (const std::string& local : local_layer_names()) {
     PointModelOptions options = testing::small_options(local);
     options.render_bandwidths = {0.2, 0.1, 0.1, 0.3};

@@ -1,5 +1,3 @@
-#include "topomask/walking_mask.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -9,6 +7,7 @@
 #include "support/peak_memory.h"
 #include "topomask/attention.h"
 #include "topomask/grf.h"
+#include "topomask/walking_mask.h"
 
 namespace topomask {
 namespace {

@@ -16,9 +16,9 @@ using at::Tensor;
 
 /// exp(a·dist + b) on a GPU: M·x = S + O, what comes from inside a node's subtree and from outside, by passes over
 /// heavy paths. No sum is made as a difference, so that edges may grow the mask too.
-class ExponentialOnDevice final : public Mask {
+class CudaExponential final : public Mask {
  public:
-  ExponentialOnDevice(Forest forest, std::shared_ptr<const HeavyPaths> paths, Tensor a, Tensor weights, Tensor b)
+  CudaExponential(Forest forest, std::shared_ptr<const HeavyPaths> paths, Tensor a, Tensor weights, Tensor b)
       : forest_(std::move(forest)),
         paths_(std::move(paths)),
         a_(std::move(a)),
@@ -48,9 +48,8 @@ class ExponentialOnDevice final : public Mask {
   }
 
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
-    return std::make_shared<ExponentialOnDevice>(forest_, paths_, parameters[0],
-                                                 learns_lengths_ ? parameters[1] : weights_,
-                                                 b_.defined() ? parameters.back() : b_);
+    return std::make_shared<CudaExponential>(forest_, paths_, parameters[0], learns_lengths_ ? parameters[1] : weights_,
+                                             b_.defined() ? parameters.back() : b_);
   }
   MaskPtr to(const at::TensorOptions& target) const override {
     if (is_at(a_, target)) return shared_from_this();
@@ -58,7 +57,7 @@ class ExponentialOnDevice final : public Mask {
     if (target.has_device() && target.device().is_cpu()) {
       return make_exponential_mask(forest_.with_weights(weights_.to(target)), a_.to(target), b);
     }
-    return std::make_shared<ExponentialOnDevice>(forest_, paths_, a_.to(target), weights_.to(target), b);
+    return std::make_shared<CudaExponential>(forest_, paths_, a_.to(target), weights_.to(target), b);
   }
 
   Tensor apply(const Tensor& x) const override {
@@ -87,7 +86,7 @@ class ExponentialOnDevice final : public Mask {
   }
 
  private:
-  /// 0 at roots, whatever stands there.
+  /// 0 at roots, whatever value is stored there.
   Tensor lengths() const { return weights_.detach().masked_fill(tensors_[2] < 0, 0.0); }
   Tensor scale() const {
     return b_.defined() ? b_.detach().exp().reshape({1, -1, 1, 1}) : at::ones({1, 1, 1, 1}, a_.options());
@@ -108,9 +107,9 @@ class ExponentialOnDevice final : public Mask {
 
 }  // namespace
 
-MaskPtr make_exponential_on_device(const Forest& forest, const Tensor& a, const Tensor& weights, const Tensor& b) {
+MaskPtr make_cuda_exponential(const Forest& forest, const Tensor& a, const Tensor& weights, const Tensor& b) {
   auto paths = std::make_shared<const HeavyPaths>(*forest.structure().rooted());
-  return std::make_shared<ExponentialOnDevice>(forest, std::move(paths), a, weights, b);
+  return std::make_shared<CudaExponential>(forest, std::move(paths), a, weights, b);
 }
 
 }  // namespace topomask
