@@ -123,8 +123,9 @@ TEST(TortureExpected, ARowMayLoseAScoreWhoseEntryUnderflows) {
 TEST(TortureExpected, AWeightThatUnderflowsCountsWithWhatIsLost) {
   const at::Tensor matrix = at::eye(2, at::kDouble) * 1e-5;
   matrix[0][1].fill_(1.0);
-  const at::Tensor q = at::ones({2, 1}, at::kDouble), k = at::tensor({0.0, -100.0}, at::kDouble).view({2, 1}),
-                   v = at::ones({2, 1}, at::kDouble), g = at::tensor({1.0, 0.0}, at::kDouble).view({2, 1});
+  const at::Tensor q = at::tensor({1.0, 0.0}, at::kDouble).view({2, 1}),
+                   k = at::tensor({0.0, -100.0}, at::kDouble).view({2, 1}), v = at::ones({2, 1}, at::kDouble),
+                   g = at::tensor({1.0, 0.0}, at::kDouble).view({2, 1});
   const auto allowed = [&](at::ScalarType dtype) {
     const torture::Tolerance tolerance = torture::tolerance_of(dtype, 0);
     const torture::SoftmaxProblem problem{q, k, v, {matrix, matrix.abs()}, false, 1, 1e-12};
