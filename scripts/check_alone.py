@@ -23,6 +23,7 @@ import pathlib
 import re
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -156,6 +157,7 @@ def main():
             return run(str(file), [*compiler.command, "-fsyntax-only", *use, *flags])
 
         report(pool.map(check, jobs))
+    shutil.rmtree(BUILD / "precompiled")  # gigabytes
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime
     print(f"{count - precompiled} files compiled by themselves in {seconds:.0f} s of processor time; {len(failed)} failed")

@@ -18,10 +18,11 @@ struct PowerSeriesOptions {
 /// alpha [K], or [H, K] for a series per head, K ≥ 1; float32 or float64, the dtype of the graph's weights; finite when
 /// it is given, which is checked where it is on the CPU; learnable. The weights of the graph are learnable too where
 /// they require grad (`graph.with_weights(w)`): each stored entry of W is a parameter of its own, in CSR order, and the
-/// mask follows changes made to w in place. Operator: Horner, (K−1)·|W| multiply-adds per column. Sparse: the K-hop
-/// neighbourhood as one pattern shared by all heads, built once on first use; its values Σ_k α_k (W^k)_e are refreshed
-/// from α (K multiply-adds per entry). With learnable weights the powers (W^k)_e are refreshed too, at degree·K
-/// multiply-adds per entry, and the gradient of the operator form keeps the K−1 steps of Horner's rule in memory.
+/// mask follows changes made to w in place. Weights that do not require grad are copied. Operator: Horner, (K−1)·|W|
+/// multiply-adds per column. Sparse: the K-hop neighbourhood as one pattern shared by all heads, built once on first
+/// use; its values Σ_k α_k (W^k)_e are refreshed from α (K multiply-adds per entry). With learnable weights the powers
+/// (W^k)_e are refreshed too, at degree·K multiply-adds per entry, and the gradient of the operator form keeps the K−1
+/// steps of Horner's rule in memory.
 MaskPtr power_series_mask(const Graph& graph, const at::Tensor& alpha, const PowerSeriesOptions& options = {});
 
 /// The graph, the K-hop neighbourhood and the powers of W on it: what series with other coefficients have in common.

@@ -34,5 +34,10 @@ TEST(NearestName, DoesNotReadAKeyOfMegabytesForEachName) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(nearest_name(std::string(4'000'000, 'm'), known), std::nullopt);
   EXPECT_EQ(nearest_name("train." + std::string(4'000'000, '.') + "some_long_name_7", known), "model.some_long_name_7");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));  // in place of a table of 5·10⁹ cells
+#ifdef __SANITIZE_THREAD__
+  constexpr auto kMost = std::chrono::seconds(20);
+#else
+  constexpr auto kMost = std::chrono::seconds(2);
+#endif
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kMost);  // in place of a table of 5·10⁹ cells
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/macros/Export.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <atomic>
@@ -27,6 +28,15 @@ TORCH_API int get_thread_num();
 namespace internal {
 
 TORCH_API void set_thread_num(int);
+inline void lazy_init_num_threads();  // defined in torch's header
+
+/// As in a parallel region of OpenMP: torch's own operations on this thread run on it alone. Torch sets the number of
+/// threads when a thread first asks for it, once in its library and once in ours, so that both are asked first.
+inline void compute_alone() {
+  get_num_threads();
+  lazy_init_num_threads();
+  omp_set_num_threads(1);
+}
 
 /// Whether this thread is one of a parallel region: loops inside of it run in it alone, as torch does.
 inline thread_local bool inside_parallel = false;
@@ -60,6 +70,7 @@ inline void invoke_parallel(int64_t begin, int64_t end, int64_t grain_size, cons
   std::vector<std::thread> threads;
   for (int64_t number = 0; number < count && begin + number * chunk < end; ++number) {
     threads.emplace_back([&, number, first = begin + number * chunk] {
+      compute_alone();
       try {
         run(first, std::min(end, first + chunk), static_cast<int>(number));
       } catch (...) {

@@ -19,10 +19,11 @@ class PowerSeriesBasis {
   PowerSeriesBasis(Graph graph, int64_t terms, const PowerSeriesOptions& options)
       : graph_(std::move(graph)), weights_(graph_.weights()), terms_(terms), options_(options) {
     estimate_ = estimate_hop_entries(*graph_.pattern(), terms_, options_.max_sparse_entries);
-    if (weights_.is_inference()) {  // a TensorCache does not keep these
-      const c10::InferenceMode ordinary(false);
-      weights_ = weights_.clone();
-    }
+    if (learns_weights()) return;
+    // A copy of their own: powers are computed once, and both routes must see the same weights.
+    const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+    weights_ = weights_.clone();
+    graph_ = graph_.with_weights(weights_);
   }
 
   const Graph& graph() const { return graph_; }

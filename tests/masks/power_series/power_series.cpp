@@ -73,6 +73,21 @@ TEST(PowerSeries, OverOneGraphShareTheirPattern) {
   EXPECT_EQ(learnt->rebuild({alpha, weights * 3})->sparse()->pattern, first);
 }
 
+/// Powers are computed once, Horner's rule reads the weights in every call: a write to constant weights reaches
+/// neither.
+TEST(PowerSeries, KeepsConstantWeightsAsTheyWereGiven) {
+  const Graph graph = Graph::grid({4, 5}).to(at::kDouble).normalised(0.9);
+  const at::Tensor weights = graph.weights().clone(), alpha = random_coefficients({3}), x = normal({20, 2}, 4);
+  const MaskPtr mask = power_series_mask(graph.with_weights(weights), alpha);
+  const at::Tensor expected = at::matmul(dense_series(graph, alpha), x);
+  mask->sparse();
+  weights.mul_(2);
+  EXPECT_TRUE(close(mask->matmul(x), expected, 1e-12));
+  EXPECT_TRUE(close(matmul(*mask->sparse(), x), expected, 1e-12));
+  EXPECT_TRUE(close(mask->rebuild({alpha})->matmul(x), expected, 1e-12));
+  EXPECT_TRUE(close(at::matmul(mask->dense(), x), expected, 1e-12));
+}
+
 TEST(PowerSeries, TakesSignedWeightsAndSelfLoops) {
   const at::Tensor source = at::tensor({0, 0, 1, 3}, at::kLong), target = at::tensor({0, 1, 2, 3}, at::kLong);
   const Graph graph = Graph::from_edges(5, source, target, at::tensor({0.5, -0.3, 0.7, 0.2}, at::kDouble));
