@@ -30,14 +30,13 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t hidden, double dropout
 
 at::Tensor TransformerBlock::forward(const at::Tensor& x) {
   const auto dropped = [this](const at::Tensor& y) { return at::dropout(y, dropout_, is_training()); };
-  const at::Tensor attended = x + dropped(attention_->forward(topomask::forward(attention_norm_, x)));
-  const at::Tensor hidden =
-      dropped(at::gelu(topomask::forward(expand_, topomask::forward(perceptron_norm_, attended))));
+  const at::Tensor attended = x + dropped(attention_->forward(before_linear(attention_norm_, x)));
+  const at::Tensor hidden = dropped(at::gelu(topomask::forward(expand_, before_linear(perceptron_norm_, attended))));
   return attended + dropped(topomask::forward(contract_, hidden));
 }
 
 at::Tensor TransformerBlock::row(const at::Tensor& x, int64_t token) {
-  return attention_->row(topomask::forward(attention_norm_, x), token);
+  return attention_->row(before_linear(attention_norm_, x), token);
 }
 
 }  // namespace topomask

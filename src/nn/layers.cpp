@@ -4,6 +4,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/layer_norm_rows/op.h"
+
 namespace topomask {
 namespace {
 
@@ -73,6 +75,13 @@ at::Tensor padded_linear(const at::Tensor& x, const at::Tensor& weight, const at
   return LinearFunction::apply(padded(x), padded(weight, true), padded(bias.unsqueeze(0)).squeeze(0)).narrow(1, 0, out);
 }
 
+/// The norm of a GPU, in `dtype` where rows are narrow enough for a kernel that writes it.
+at::Tensor norm_on_cuda(const torch::nn::LayerNorm& layer, const at::Tensor& given, at::ScalarType dtype) {
+  const at::Tensor x = given.scalar_type() == at::kDouble ? given : given.to(at::kFloat);
+  if (!ops::layer_norm_rows::supports(x, layer->weight, layer->bias, dtype)) return norm_by_products(layer, x);
+  return ops::layer_norm_rows::norm(x, layer->weight, layer->bias, layer->options.eps(), dtype);
+}
+
 }  // namespace
 
 at::Tensor norm_by_products(const torch::nn::LayerNorm& layer, const at::Tensor& x) {
@@ -91,8 +100,13 @@ at::Tensor forward(const torch::nn::Linear& layer, const at::Tensor& x) {
 }
 
 at::Tensor forward(const torch::nn::LayerNorm& layer, const at::Tensor& x) {
+  return x.is_cuda() ? norm_on_cuda(layer, x, at::kFloat) : layer.ptr()->forward(x);
+}
+
+at::Tensor before_linear(const torch::nn::LayerNorm& layer, const at::Tensor& x) {
   if (!x.is_cuda()) return layer.ptr()->forward(x);
-  return norm_by_products(layer, x.scalar_type() == at::kDouble ? x : x.to(at::kFloat));
+  const bool autocast = at::autocast::is_autocast_enabled(at::kCUDA);
+  return norm_on_cuda(layer, x, autocast ? at::autocast::get_autocast_dtype(at::kCUDA) : at::kFloat);
 }
 
 }  // namespace topomask

@@ -16,6 +16,8 @@ namespace TOPOMASK_INTERNAL_API topomask {
 at::Tensor forward(const torch::nn::Linear& layer, const at::Tensor& x);  ///< [..., in] → [..., out]
 at::Tensor forward(const torch::nn::LayerNorm& layer,
                    const at::Tensor& x);  ///< over the last dimension, float32 or wider
+/// The same in front of a linear layer: narrow rows on a GPU come in the dtype that autocast would convert them to.
+at::Tensor before_linear(const torch::nn::LayerNorm& layer, const at::Tensor& x);
 
 /// The LayerNorm of a GPU, wherever x is.
 at::Tensor norm_by_products(const torch::nn::LayerNorm& layer, const at::Tensor& x);

@@ -2,10 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
-#include <c10/util/Exception.h>
 
 #include <string>
 
+#include "config/names.h"
 #include "core/internal_api.h"
 
 namespace TOPOMASK_INTERNAL_API topomask {
@@ -14,9 +14,7 @@ namespace TOPOMASK_INTERNAL_API topomask {
 class Autocast {
  public:
   Autocast(at::DeviceType device, const std::string& precision) : device_(device) {
-    TORCH_CHECK(precision == "float32" || precision == "bfloat16", "train: precision must be float32 or bfloat16, got ",
-                precision);
-    enabled_ = precision == "bfloat16";
+    enabled_ = kPrecisionNames.parse("train", "precision", precision) == Precision::bfloat16;
     // What stays in float32 then, the sums of linear attention, has factors that were bfloat16: a GPU's TF32 keeps all
     // of their bits.
     if (enabled_ && device == at::kCUDA) at::globalContext().setFloat32MatmulPrecision("high");

@@ -88,5 +88,31 @@ TEST(Layers, NormIsTorchsWithGradients) {
   }
 }
 
+/// What follows would convert the rows to autocast's dtype; on a GPU they come so.
+TEST(Layers, NormBeforeALinearLayerIsTheNormInItsDtype) {
+  for (const at::Device device : testing::devices()) {
+    for (const int64_t width : {64, 66, 320}) {  // the last two have no kernel of their own
+      torch::nn::LayerNorm layer(torch::nn::LayerNormOptions({width}));
+      layer->to(device);
+      const at::Tensor x = (at::randn({2, 5, width}, device) + 1).requires_grad_(),
+                       g = at::randn({2, 5, width}, device);
+      const auto results = [&](const at::Tensor& y) {
+        const auto grads = torch::autograd::grad({(y.to(at::kFloat) * g).sum()}, {x, layer->weight, layer->bias});
+        return std::vector<at::Tensor>{y, grads[0], grads[1], grads[2]};
+      };
+      const auto want = results(layer->forward(x)), wide = results(before_linear(layer, x));
+      const auto low = [&] {
+        const Autocast autocast(device.type(), "bfloat16");
+        return results(before_linear(layer, x));
+      }();
+      if (device.is_cuda()) EXPECT_EQ(low[0].scalar_type(), width == 64 ? at::kBFloat16 : at::kFloat);
+      for (size_t i = 0; i < want.size(); ++i) {
+        EXPECT_TRUE(close(wide[i], want[i], 1e-5)) << width << " " << i;
+        EXPECT_TRUE(close(low[i], want[i], 2e-2)) << width << " " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace topomask

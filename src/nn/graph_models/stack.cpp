@@ -4,13 +4,19 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/normalization.h>
 
+#include "nn/names.h"
+
 namespace topomask {
 namespace {
 
 std::shared_ptr<torch::nn::Module> norm_named(const std::string& name, int64_t width) {
-  if (name == "batch") return std::make_shared<torch::nn::BatchNorm1dImpl>(width);
-  if (name == "layer") {
-    return std::make_shared<torch::nn::LayerNormImpl>(torch::nn::LayerNormOptions(std::vector<int64_t>{width}));
+  switch (kGraphNormNames.parse("graph model", "norm", name)) {
+    case GraphNorm::none:
+      break;
+    case GraphNorm::batch:
+      return std::make_shared<torch::nn::BatchNorm1dImpl>(width);
+    case GraphNorm::layer:
+      return std::make_shared<torch::nn::LayerNormImpl>(torch::nn::LayerNormOptions(std::vector<int64_t>{width}));
   }
   return nullptr;
 }
@@ -30,7 +36,9 @@ void StackLayer::prepare(const GraphSet& set, int64_t, GraphStructure& structure
 }
 
 GraphStack::GraphStack(const GraphModelOptions& options, uint64_t seed, const StackRule& rule)
-    : GraphModel(options, seed), logits_(options.readout == "layer"), activation_(rule.activation) {
+    : GraphModel(options, seed),
+      logits_(kReadoutNames.parse("graph model", "readout", options.readout) == ReadoutKind::layer),
+      activation_(rule.activation) {
   const int64_t layers = rule.layers > 0 ? rule.layers : options.layers;
   int64_t width = options.features;
   for (int64_t l = 0; l < layers; ++l) {

@@ -1,0 +1,36 @@
+"""LayerNorm in front of linear layers, over rows as narrow as those of a graph transformer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from . import _ops
+
+_LOW = (torch.bfloat16, torch.float16)
+WIDEST = 256  # of the rows that the kernel takes
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """LayerNorm over the last dimension of x, for a linear layer that follows. Narrow rows on a GPU go through an operator whose
+    result has, under autocast, the dtype that autocast would convert it to; elsewhere it is torch's."""
+    kind = x.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+    if supports(x, weight, bias, dtype) and not _ops.is_transformed():
+        return _ops.layer_norm_rows(x, weight, bias, eps, dtype)
+    return nn.functional.layer_norm(x, weight.shape, weight, bias, eps)
+
+
+def supports(x: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> bool:
+    """Whether the operator has a kernel on the GPU, as in C++."""
+    types = dtype == torch.float32 or dtype in _LOW if x.dtype == torch.float32 else dtype == x.dtype and dtype in _LOW
+    width = x.shape[-1]
+    affine = weight.dtype == bias.dtype and weight.dtype in (x.dtype, torch.float32) and weight.device == bias.device == x.device
+    return x.is_cuda and types and affine and weight.shape == (width,) and width <= WIDEST and width % 4 == 0
+
+
+class NormBeforeLinear(nn.LayerNorm):
+    """nn.LayerNorm whose result a linear layer takes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return layer_norm(x, self.weight, self.bias, self.eps)
