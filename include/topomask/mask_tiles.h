@@ -16,7 +16,7 @@ struct MaskTiles {
   at::Tensor values = {};  ///< offsets [H, L], matrix [H, n, n], places and hamming [H, K], factors: left [H, n, r]
   at::Tensor right = {};   ///< factors: [H, n, r]
   at::Tensor index = {};   ///< offsets: the nodes' codes, int32 ascending [n]; places: int16 [n, n]
-  int64_t shift = 0;       ///< offsets: M_ij = values[codes_i - codes_j + shift]
+  int64_t shift = 0;       ///< offsets: M_ij = values[codes_i - codes_j + shift]; factors: added where i = j
   int64_t globals = 0;     ///< tokens before the others, with M = 1 in their rows and columns
 };
 

@@ -10,7 +10,7 @@ enum class TileKind : int {
   matrix,   ///< values[i, j]
   places,   ///< values[places_ij]; the last value where a place is negative or beyond: distances of graphs
   hamming,  ///< values[number of bits in which i and j differ]
-  factors,  ///< <left_i, right_j>
+  factors,  ///< <left_i, right_j>, with shift added where i = j
 };
 
 }  // namespace topomask

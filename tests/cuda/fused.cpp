@@ -59,8 +59,9 @@ struct Rows {
   double tolerance;
 };
 
-/// Outputs and all gradients of the three kinds of weights, for inputs whose rows do not follow one another.
-void expect_dense_route(const MaskPtr& mask, const Rows& rows, at::Device gpu) {
+/// Outputs and all gradients of kernel attention and both softmaxes, or of the additive one alone, for inputs whose
+/// rows do not follow one another.
+void expect_dense_route(const MaskPtr& mask, const Rows& rows, at::Device gpu, bool additive_only = false) {
   const MaskPtr there = mask->to(gpu), wide = mask->to(at::TensorOptions(gpu).dtype(at::kDouble));
   const auto at_random = [&](int64_t width, uint64_t seed) {
     return normal({2, mask->size(), 2, width}, seed).to(gpu, rows.dtype);
@@ -84,15 +85,18 @@ void expect_dense_route(const MaskPtr& mask, const Rows& rows, at::Device gpu) {
           << mask->name() << ", " << what << ", " << rows.dtype << ", width " << rows.features << ", tensor " << i;
     }
   };
-  compare("kernel", [](const auto& a, const auto& b, const auto& c, const MaskPtr& used, Route route) {
-    return attention(a, b, c, used, {.features = FeatureMap::identity(), .route = route});
-  });
-  for (const SoftmaxMask way : {SoftmaxMask::additive, SoftmaxMask::multiplicative}) {
+  const auto softmax = [&](SoftmaxMask way) {
     compare(way == SoftmaxMask::additive ? "additive" : "multiplicative",
             [way](const auto& a, const auto& b, const auto& c, const MaskPtr& used, Route route) {
               return softmax_attention(a, b, c, used, {.mask = way, .route = route});
             });
-  }
+  };
+  softmax(SoftmaxMask::additive);
+  if (additive_only) return;
+  softmax(SoftmaxMask::multiplicative);
+  compare("kernel", [](const auto& a, const auto& b, const auto& c, const MaskPtr& used, Route route) {
+    return attention(a, b, c, used, {.features = FeatureMap::identity(), .route = route});
+  });
 }
 
 TEST_F(FusedCuda, IsTheDenseRoute) {
@@ -101,6 +105,31 @@ TEST_F(FusedCuda, IsTheDenseRoute) {
       for (const int64_t width : {24, 100}) expect_dense_route(mask, {at::kBFloat16, width, 40, 0.02}, cuda_);
     }
   }
+}
+
+/// Factors that fit next to q and k into rows of 128 values become columns of them, some in rows of 64. These masks
+/// have entries of both signs, with which the denominators of the other two kinds cancel.
+TEST_F(FusedCuda, TakesFactorsAsColumns) {
+  for (const int64_t heads : {1, 2}) {
+    for (const auto& [width, rank] : {std::pair{24, 13}, {64, 21}, {100, 5}, {100, 9}}) {
+      const auto side = [&, rank = rank](uint64_t seed) {
+        return normal({heads, 310, rank}, seed).to(at::kFloat).requires_grad_();
+      };
+      expect_dense_route(free_features_mask(side(6), side(7)), {at::kBFloat16, width, 64, 0.02}, cuda_, true);
+    }
+  }
+}
+
+TEST_F(FusedCuda, KeepsFactorsBeyondBFloat16) {
+  const auto side = [&](uint64_t seed) { return (normal({1, 400, 20}, seed) * 5).to(at::kFloat).to(cuda_); };
+  const MaskPtr mask = free_features_mask(side(6), side(7));  // exponents of hundreds
+  const auto rows = [&](uint64_t seed) { return normal({2, 400, 64}, seed).to(cuda_, at::kBFloat16); };
+  const at::Tensor q = rows(1), k = rows(2), v = rows(3);
+  const SoftmaxOptions fused{.mask = SoftmaxMask::additive, .route = Route::fused};
+  const SoftmaxOptions dense{.mask = SoftmaxMask::additive, .route = Route::dense};
+  const at::Tensor expected = softmax_attention(q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble),
+                                                mask->to(at::TensorOptions(cuda_).dtype(at::kDouble)), dense);
+  EXPECT_TRUE(close(softmax_attention(q, k, v, mask, fused), expected, 0.02, 1e-3));
 }
 
 TEST_F(FusedCuda, IsTheDenseRouteInFloat32) {

@@ -28,8 +28,14 @@ int64_t columns_seen(const MaskTiles& mask, const Options& options, int64_t row,
   return nothing_behind && row >= mask.globals ? std::min(nodes, row + rows) : nodes;
 }
 
-Tensor tile_room(const Tensor& like) {
-  return at::empty({kTileRows, kTileColumns}, like.options());
+Tensor tile_room(const Tensor& like, int64_t rows) {
+  return at::empty({rows, kTileColumns}, like.options());
+}
+
+/// The rows of a task: many, as long as there are tasks for the threads of most machines.
+int64_t rows_at_once(int64_t slices, int64_t nodes) {
+  constexpr int64_t kTasks = 32;
+  return slices * blocks_of(nodes, kMostTileRows) >= kTasks ? kMostTileRows : kTileRows;
 }
 
 Tensor part_of(const Tensor& room, const TileRange& range) {
@@ -45,17 +51,18 @@ T clamped_denominator(double d, const Options& options) {
 template <class T>
 void run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options,
                  const Tensor& out, const Tensor& denominator, const Tensor& largest) {
-  const int64_t heads = q.size(1), nodes = q.size(2), width = v.size(3), blocks = blocks_of(nodes, kTileRows);
+  const int64_t heads = q.size(1), nodes = q.size(2), width = v.size(3);
+  const int64_t block = rows_at_once(q.size(0) * heads, nodes), blocks = blocks_of(nodes, block);
   const bool softmax = options.weighting != Weighting::kernel;
   const TileSource<T> source(mask, nodes);
   for_library_tasks(q.size(0) * heads * blocks, 1, [&](int64_t begin, int64_t end) {
     MaskRows<T> rows_of_mask(source);
-    const Tensor room = tile_room(q);
-    std::vector<double> total(kTileRows);
-    std::vector<T> most(kTileRows);
+    const Tensor room = tile_room(q, block);
+    std::vector<double> total(block);
+    std::vector<T> most(block);
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t slice = task / blocks, b = slice / heads, h = slice % heads, row = task % blocks * kTileRows;
-      const int64_t rows = std::min(kTileRows, nodes - row), seen = columns_seen(mask, options, row, rows, nodes);
+      const int64_t slice = task / blocks, b = slice / heads, h = slice % heads, row = task % blocks * block;
+      const int64_t rows = std::min(block, nodes - row), seen = columns_seen(mask, options, row, rows, nodes);
       const Tensor qs = q[b][h].narrow(0, row, rows), ks = k[b][h], vs = v[b][h];
       Tensor sums = out[b][h].narrow(0, row, rows);
       T* sum = sums.mutable_data_ptr<T>();
@@ -119,23 +126,41 @@ struct Gradients {
   Tensor q, k, v, values, right;
 };
 
+/// How the backward pass is cut into tasks for each head of the mask: `groups` of the slices that share it, times
+/// `parts` of their rows. Each part has its own sums for the keys and values, each task its own for the mask.
+struct BackwardTasks {
+  int64_t groups, parts;
+};
+
+template <class T>
+BackwardTasks backward_tasks(const TileSource<T>& source, const Tensor& q) {
+  constexpr int64_t kTasks = 16;  // enough for the threads of most machines, whatever their number here
+  const int64_t wanted = std::max<int64_t>(1, kTasks / source.heads), sharing = q.size(0) * q.size(1) / source.heads;
+  // The gradient of a matrix is as large as the matrix: tasks add to different rows of one.
+  const int64_t groups = source.kind == TileKind::matrix ? 1 : std::clamp<int64_t>(sharing, 1, wanted);
+  return {groups, std::clamp<int64_t>(wanted / groups, 1, std::max<int64_t>(1, blocks_of(q.size(2), kTileRows)))};
+}
+
 template <class T>
 void run_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask,
-                  const Options& options, const Tensor& delta, const Three& made, int64_t parts,
+                  const Options& options, const Tensor& delta, const Three& made, const BackwardTasks& cut,
                   const TileSource<T>& source, const Gradients& to, bool want_mask) {
   const int64_t heads = q.size(1), nodes = q.size(2), slices = q.size(0) * heads;
   const int64_t blocks = blocks_of(nodes, kTileRows), sharing = slices / source.heads;
   const T* denominator = std::get<1>(made).template const_data_ptr<T>();
   const T* largest = options.weighting == Weighting::kernel ? nullptr : std::get<2>(made).template const_data_ptr<T>();
-  for_library_tasks(source.heads * parts, 1, [&](int64_t begin, int64_t end) {
+  const auto [groups, parts] = cut;
+  for_library_tasks(source.heads * groups * parts, 1, [&, groups = groups, parts = parts](int64_t begin, int64_t end) {
     MaskRows<T> rows_of_mask(source);
-    const Tensor score_room = tile_room(q), grad_room = tile_room(q), mask_room = want_mask ? tile_room(q) : Tensor();
+    const Tensor score_room = tile_room(q, kTileRows), grad_room = tile_room(q, kTileRows),
+                 mask_room = want_mask ? tile_room(q, kTileRows) : Tensor();
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t mask_head = task / parts, part = task % parts;
+      const int64_t mask_head = task / (groups * parts), own = task % (groups * parts), group = own / parts,
+                    part = own % parts;
       const bool whole = source.kind == TileKind::matrix;
-      MaskSums<T> mask_sums(source, want_mask ? to.values[whole ? 0 : part][mask_head] : Tensor(),
-                            want_mask && source.kind == TileKind::factors ? to.right[part][mask_head] : Tensor());
-      for (int64_t s = 0; s < sharing; ++s) {
+      MaskSums<T> mask_sums(source, want_mask ? to.values[whole ? 0 : own][mask_head] : Tensor(),
+                            want_mask && source.kind == TileKind::factors ? to.right[own][mask_head] : Tensor());
+      for (int64_t s = sharing * group / groups; s < sharing * (group + 1) / groups; ++s) {
         const int64_t slice = source.heads == 1 ? s : s * heads + mask_head, b = slice / heads, h = slice % heads;
         const Tensor ks = k[b][h], vs = v[b][h], to_k = to.k[part][b][h], to_v = to.v[part][b][h];
         for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
@@ -187,20 +212,18 @@ Five backward_as(const Tensor& grad, const Tensor& q, const Tensor& k, const Ten
   Tensor delta = (grad * std::get<0>(made).to(grad.scalar_type())).sum(-1);
   if (options.weighting != Weighting::additive) delta.masked_fill_(std::get<1>(made).abs() < options.eps, 0);
   delta = delta.contiguous();
-  constexpr int64_t kTasks = 16;  // enough for the threads of most machines, whatever their number here
-  const int64_t parts =
-      std::clamp<int64_t>(kTasks / source.heads, 1, std::max<int64_t>(1, blocks_of(q.size(2), kTileRows)));
+  const BackwardTasks cut = backward_tasks(source, q);
   const auto zeros = [&](const Tensor& like, int64_t copies) {
     std::vector<int64_t> shape = like.sizes().vec();
     if (copies > 0) shape.insert(shape.begin(), copies);
     return at::zeros(shape, like.options());
   };
   const bool learned = want_mask && has_values(mask.kind);
-  Gradients to{zeros(q, 0), zeros(k, parts), zeros(v, parts), {}, {}};
-  if (learned) to.values = zeros(source.values, mask.kind == TileKind::matrix ? 1 : parts);
-  if (learned && mask.kind == TileKind::factors) to.right = zeros(source.right, parts);
+  Gradients to{zeros(q, 0), zeros(k, cut.parts), zeros(v, cut.parts), {}, {}};
+  if (learned) to.values = zeros(source.values, mask.kind == TileKind::matrix ? 1 : cut.groups * cut.parts);
+  if (learned && mask.kind == TileKind::factors) to.right = zeros(source.right, cut.groups * cut.parts);
   if (q.numel() > 0 && v.numel() > 0) {
-    run_backward<T>(grad, q, k, v, mask, options, delta, made, parts, source, to, learned);
+    run_backward<T>(grad, q, k, v, mask, options, delta, made, cut, source, to, learned);
   }
   const auto none = [&] { return at::empty({0}, q.options()); };  // one for each: outputs must not share storage
   Tensor values = learned ? sum_of_parts(to.values) : none();

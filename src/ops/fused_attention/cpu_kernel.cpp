@@ -15,6 +15,12 @@ TOPOMASK_INLINE typename S::Scalar lanes_sum(typename S::Vector v) {
   return S::sums(v, none, none, none)[0];
 }
 
+/// f(first, end, values) for each run of M, values from the column `first` on.
+template <class T, class F>
+TOPOMASK_INLINE void for_mask(const MaskRun<T>* runs, int64_t end, const F& f) {
+  for (int64_t first = 0; first < end; first += runs->count, ++runs) f(first, first + runs->count, runs->values);
+}
+
 /// x_j = scale·s_j (+ M_ij) and its largest value: over M_ij ≠ 0 where the mask multiplies.
 template <class S>
 TOPOMASK_INLINE typename S::Scalar exponents(const WeighArgs<typename S::Scalar>& a, int64_t end) {
@@ -23,22 +29,25 @@ TOPOMASK_INLINE typename S::Scalar exponents(const WeighArgs<typename S::Scalar>
   const bool adds = a.weighting == Weighting::additive;
   const T lowest = -std::numeric_limits<T>::infinity();
   Vector most = Vector{} + lowest;
-  int64_t j = 0;
-  for (; j + S::kLanes <= end; j += S::kLanes) {
-    const Vector m = S::load(a.mask + j);
-    Vector x = S::load(a.scores + j) * a.scale;
-    if (adds) x += m;
-    S::store(a.scores + j, x);
-    if (!adds) x = m != Vector{} ? x : Vector{} + lowest;
-    most = x > most ? x : most;
-  }
   T largest = lowest;
+  for_mask(
+      a.mask, end, [&](int64_t first, int64_t last, const T* mask) __attribute__((always_inline)) {
+        int64_t j = first;
+        for (; j + S::kLanes <= last; j += S::kLanes) {
+          const Vector m = S::load(mask + (j - first));
+          Vector x = S::load(a.scores + j) * a.scale;
+          if (adds) x += m;
+          S::store(a.scores + j, x);
+          if (!adds) x = m != Vector{} ? x : Vector{} + lowest;
+          most = x > most ? x : most;
+        }
+        for (; j < last; ++j) {
+          const T m = mask[j - first], x = a.scores[j] * a.scale + (adds ? m : T(0));
+          a.scores[j] = x;
+          if ((adds || m != 0) && x > largest) largest = x;
+        }
+      });
   for (int l = 0; l < S::kLanes; ++l) largest = most[l] > largest ? most[l] : largest;
-  for (; j < end; ++j) {
-    const T x = a.scores[j] * a.scale + (adds ? a.mask[j] : T(0));
-    a.scores[j] = x;
-    if ((adds || a.mask[j] != 0) && x > largest) largest = x;
-  }
   return largest;
 }
 
@@ -70,24 +79,35 @@ TOPOMASK_INLINE void weigh_row_body(const WeighArgs<typename S::Scalar>& a, int6
     *a.total *= *a.keep;
     relative_exponentials<S>(a.scores, largest == none ? T(0) : largest, end);
   }
-  const bool multiplies = a.weighting != Weighting::additive;
   Vector sums[2] = {};
-  int64_t j = 0;
-  for (; j + 2 * S::kLanes <= end; j += 2 * S::kLanes) {
-    for (int n = 0; n < 2; ++n) {
-      const int64_t at = j + n * S::kLanes;
-      Vector w = S::load(a.scores + at);
-      if (multiplies) w *= S::load(a.mask + at);
-      S::store(a.scores + at, w);
-      sums[n] += w;
+  T rest = 0;
+  if (a.weighting == Weighting::additive) {
+    int64_t j = 0;
+    for (; j + 2 * S::kLanes <= end; j += 2 * S::kLanes) {
+      for (int n = 0; n < 2; ++n) sums[n] += S::load(a.scores + j + n * S::kLanes);
     }
+    for (; j < end; ++j) rest += a.scores[j];
+  } else {
+    for_mask(
+        a.mask, end, [&](int64_t first, int64_t last, const T* mask) __attribute__((always_inline)) {
+          int64_t j = first;
+          for (; j + 2 * S::kLanes <= last; j += 2 * S::kLanes) {
+            for (int n = 0; n < 2; ++n) {
+              const int64_t at = j + n * S::kLanes;
+              const Vector w = S::load(a.scores + at) * S::load(mask + (at - first));
+              S::store(a.scores + at, w);
+              sums[n] += w;
+            }
+          }
+          for (; j + S::kLanes <= last; j += S::kLanes) {
+            const Vector w = S::load(a.scores + j) * S::load(mask + (j - first));
+            S::store(a.scores + j, w);
+            sums[0] += w;
+          }
+          for (; j < last; ++j) rest += a.scores[j] *= mask[j - first];
+        });
   }
-  T sum = lanes_sum<S>(sums[0] + sums[1]);
-  for (; j < end; ++j) {
-    if (multiplies) a.scores[j] *= a.mask[j];
-    sum += a.scores[j];
-  }
-  *a.total += sum;
+  *a.total += lanes_sum<S>(sums[0] + sums[1]) + rest;
 }
 
 /// The three gradients of one pair or of a vector of them; e is the exponential of the score, softmax alone.
@@ -111,26 +131,34 @@ template <class S, Weighting kWeighting>
 TOPOMASK_INLINE void pull_all(const PullArgs<typename S::Scalar>& a, int64_t end) {
   using T = typename S::Scalar;
   using Vector = typename S::Vector;
-  int64_t j = 0;
-  for (; j + S::kLanes <= end; j += S::kLanes) {
-    Vector score = S::load(a.scores + j), grad = S::load(a.grads + j), mask_grad;
-    pull<kWeighting>(score, grad, S::load(a.mask + j), mask_grad, a);
-    S::store(a.scores + j, score);
-    S::store(a.grads + j, grad);
-    if (a.mask_grads != nullptr) S::store(a.mask_grads + j, mask_grad);
-  }
-  for (; j < end; ++j) {
-    T mask_grad;
-    pull<kWeighting>(a.scores[j], a.grads[j], a.mask[j], mask_grad, a);
-    if (a.mask_grads != nullptr) a.mask_grads[j] = mask_grad;
-  }
+  for_mask(
+      a.mask, end, [&](int64_t first, int64_t last, const T* mask) __attribute__((always_inline)) {
+        int64_t j = first;
+        for (; j + S::kLanes <= last; j += S::kLanes) {
+          Vector score = S::load(a.scores + j), grad = S::load(a.grads + j), mask_grad;
+          pull<kWeighting>(score, grad, S::load(mask + (j - first)), mask_grad, a);
+          S::store(a.scores + j, score);
+          S::store(a.grads + j, grad);
+          if (a.mask_grads != nullptr) S::store(a.mask_grads + j, mask_grad);
+        }
+        for (; j < last; ++j) {
+          T mask_grad;
+          pull<kWeighting>(a.scores[j], a.grads[j], mask[j - first], mask_grad, a);
+          if (a.mask_grads != nullptr) a.mask_grads[j] = mask_grad;
+        }
+      });
 }
 
 template <class S>
 TOPOMASK_INLINE void pull_row_body(const PullArgs<typename S::Scalar>& a, int64_t, int64_t end) {
   if (a.weighting == Weighting::kernel) return pull_all<S, Weighting::kernel>(a, end);
   const bool adds = a.weighting == Weighting::additive;
-  for (int64_t j = 0; j < end; ++j) a.scores[j] = a.scores[j] * a.scale + (adds ? a.mask[j] : typename S::Scalar(0));
+  for_mask(
+      a.mask, end, [&](int64_t first, int64_t last, const auto* mask) __attribute__((always_inline)) {
+        for (int64_t j = first; j < last; ++j) {
+          a.scores[j] = a.scores[j] * a.scale + (adds ? mask[j - first] : typename S::Scalar(0));
+        }
+      });
   relative_exponentials<S>(a.scores, a.largest, end);
   if (adds) return pull_all<S, Weighting::additive>(a, end);
   pull_all<S, Weighting::multiplicative>(a, end);

@@ -11,12 +11,19 @@
 namespace TOPOMASK_INTERNAL_API topomask {
 namespace ops::fused_attention {
 
+/// Values of M in the next `count` columns of a row.
+template <class T>
+struct MaskRun {
+  const T* values;
+  int64_t count;
+};
+
 /// Scores of one row become weights, in place. `total` grows by their sum. Softmax: `largest` becomes the largest
 /// exponent so far, to which these weights are relative, and earlier ones are to be multiplied by `keep`.
 template <class T>
 struct WeighArgs {
   T* scores;
-  const T* mask;
+  const MaskRun<T>* mask;  ///< runs that follow one another and end with the range
   T scale;
   Weighting weighting;
   double* total;
@@ -30,7 +37,7 @@ template <class T>
 struct PullArgs {
   T* scores;
   T* grads;
-  const T* mask;
+  const MaskRun<T>* mask;
   T* mask_grads;
   T scale, inverse, delta, largest;
   Weighting weighting;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/fused_attention/cpu_kernel.h"
 #include "ops/fused_attention/op.h"
 
 // Rows of M on the CPU, and sums of the gradient of M. A kind of mask says how a part of a row is filled in (`fill`)
@@ -14,8 +15,9 @@
 
 namespace topomask::ops::fused_attention {
 
-/// Rows and columns of a tile: the scores, their gradients and a tile of M fit the second cache of a core.
-inline constexpr int64_t kTileRows = 128, kTileColumns = 256;
+/// Rows and columns of a tile: the scores, their gradients and a tile of M fit the second cache of a core. The scores
+/// alone fit with twice as many rows, which makes matrix products faster.
+inline constexpr int64_t kTileRows = 128, kMostTileRows = 256, kTileColumns = 256;
 
 struct TileRange {
   int64_t row, rows, column, columns;
@@ -31,7 +33,10 @@ struct TileSource {
     heads = tiles.values.size(0);
     length = tiles.values.size(-1);
     values = kind == TileKind::offsets ? tiles.values.flip(1).contiguous() : tiles.values.contiguous();
-    if (kind == TileKind::factors) right = tiles.right.contiguous();
+    if (kind == TileKind::factors) {
+      right = tiles.right.contiguous();
+      shift = tiles.shift;
+    }
     if (kind == TileKind::places) {
       index = tiles.index.contiguous();
       places = index.const_data_ptr<int16_t>();
@@ -42,9 +47,14 @@ struct TileSource {
     // Where the codes stop counting up by one behind each node.
     const int32_t* code = index.const_data_ptr<int32_t>();
     run_end.resize(nodes);
+    int64_t runs = 0;
     for (int64_t j = nodes - 1; j >= 0; --j) {
-      run_end[j] = static_cast<int32_t>(j + 1 < nodes && code[j + 1] == code[j] + 1 ? run_end[j + 1] : j + 1);
+      const bool goes_on = j + 1 < nodes && code[j + 1] == code[j] + 1;
+      run_end[j] = static_cast<int32_t>(goes_on ? run_end[j + 1] : j + 1);
+      runs += goes_on ? 0 : 1;
     }
+    constexpr int64_t kLongRun = 32;  // shorter ones are faster copied side by side
+    has_long_runs = nodes >= kLongRun * runs;
   }
 
   /// f(column, place, count): columns from `column` on, `count` of them below `end`, are values from `place` on.
@@ -68,14 +78,15 @@ struct TileSource {
   at::Tensor values, right, index;
   const int16_t* places = nullptr;
   std::vector<int32_t> run_end;
+  bool has_long_runs = false;
 };
 
 /// Rows of one head of M, for one thread.
 template <class T>
 class MaskRows {
  public:
-  explicit MaskRows(const TileSource<T>& source) : source_(source), row_(kTileColumns) {
-    if (source.kind == TileKind::factors) tile_ = at::empty({kTileRows, kTileColumns}, source.values.options());
+  explicit MaskRows(const TileSource<T>& source) : source_(source), row_(kTileColumns), runs_(1) {
+    if (source.kind == TileKind::factors) tile_ = at::empty({kMostTileRows, kTileColumns}, source.values.options());
   }
 
   void enter(int64_t head, const TileRange& range) {
@@ -88,15 +99,43 @@ class MaskRows {
     at::Tensor to = tile_.narrow(0, row - range.row, rows).narrow(1, column - range.column, columns);
     at::mm_out(to, source_.values[head_].narrow(0, row - g, rows),
                source_.right[head_].narrow(0, column - g, columns).t());
+    const int64_t first = std::max(row, column), last = std::min(row + rows, column + columns);
+    if (source_.shift != 0 && first < last) {
+      tile_.narrow(0, first - range.row, last - first)
+          .narrow(1, first - range.column, last - first)
+          .diagonal()
+          .add_(source_.shift);
+    }
   }
 
   /// M_ij for i = range.row + at and the columns of the range.
-  const T* row(int64_t at) {
+  const MaskRun<T>* row(int64_t at) {
+    const int64_t i = range_.row + at - source_.globals, column = range_.column - source_.globals;
+    if (source_.has_long_runs && i >= 0 && column >= 0) {
+      runs_.clear();
+      const T* from = values();
+      source_.for_runs(i, column, column + range_.columns, [&](int64_t, int64_t place, int64_t count) {
+        runs_.push_back({from + place, count});
+      });
+    } else {
+      runs_.assign(1, {whole_row(at), range_.columns});
+    }
+    return runs_.data();
+  }
+
+ private:
+  const T* values() const { return source_.values.template const_data_ptr<T>() + head_ * source_.values.stride(0); }
+
+  /// All of a row in one piece.
+  const T* whole_row(int64_t at) {
     const int64_t g = source_.globals, i = range_.row + at - g;
     const int64_t ones = i < 0 ? range_.columns : std::clamp<int64_t>(g - range_.column, 0, range_.columns);
     const int64_t column = range_.column - g, end = column + range_.columns;
     if (ones == 0) {
-      if (source_.kind == TileKind::matrix) return values() + i * source_.nodes + column;
+      if (source_.kind == TileKind::matrix) {
+        fetch_ahead(at, column);
+        return values() + i * source_.nodes + column;
+      }
       if (source_.kind == TileKind::factors) return tile_.template const_data_ptr<T>() + at * kTileColumns;
     }
     std::fill_n(row_.data(), ones, T(1));
@@ -104,8 +143,13 @@ class MaskRows {
     return row_.data();
   }
 
- private:
-  const T* values() const { return source_.values.template const_data_ptr<T>() + head_ * source_.values.stride(0); }
+  /// Rows of a matrix are too far apart for the processor to see them coming.
+  void fetch_ahead(int64_t at, int64_t column) const {
+    constexpr int64_t kAhead = 4, kLine = 64 / sizeof(T);
+    if (at + kAhead >= range_.rows) return;
+    const T* row = values() + (range_.row + at + kAhead - source_.globals) * source_.nodes + column;
+    for (int64_t j = 0; j < range_.columns; j += kLine) __builtin_prefetch(row + j);
+  }
 
   void fill(int64_t i, int64_t column, int64_t end, int64_t at, T* to) const {
     switch (source_.kind) {
@@ -143,6 +187,7 @@ class MaskRows {
 
   const TileSource<T>& source_;
   std::vector<T> row_;
+  std::vector<MaskRun<T>> runs_;
   at::Tensor tile_;
   TileRange range_{};
   int64_t head_ = 0;

@@ -14,6 +14,7 @@
 #include "ops/fused_attention/arguments.h"
 #include "ops/fused_attention/constant_codes.h"
 #include "ops/fused_attention/cuda_kernel.h"
+#include "ops/fused_attention/factor_columns.h"
 #include "ops/fused_attention/tile_groups.h"
 #include "ops/row_layout.h"
 
@@ -30,7 +31,13 @@ bool takes_tf32(const Tensor& q) {
 }
 
 Problem problem_of(const Tensor& q, const Tensor& v, const MaskTiles& mask, const Options& options) {
-  return {q.scalar_type(), q.size(3), v.size(3), mask.kind, options.weighting, at::kCUDA};
+  const int64_t rank = mask.kind == TileKind::factors ? mask.right.size(2) : 0;
+  return {q.scalar_type(), q.size(3), v.size(3), mask.kind, options.weighting, at::kCUDA, rank};
+}
+
+/// Whether the factors of the mask become columns of q and k.
+bool as_columns(const Problem& problem, const MaskTiles& mask, const Options& options) {
+  return takes_columns(problem) && fits_columns(mask, options);
 }
 
 /// What is computed from the codes of a Toeplitz mask, which are copied to the host: once for those of the library's
@@ -171,7 +178,14 @@ Three forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
   const Tensor denominator = at::empty(q.sizes().slice(0, 3), sums);
   const Tensor largest = options.weighting == Weighting::kernel ? at::empty({0}, sums) : at::empty_like(denominator);
   if (v.numel() == 0) return {in_row_layout(at::zeros_like(v), nodes_first), denominator.zero_(), largest.zero_()};
-  const auto run = is_native(problem_of(q, v, mask, options)) ? run_forward<__nv_bfloat16> : run_forward<float>;
+  const Problem problem = problem_of(q, v, mask, options);
+  if (as_columns(problem, mask, options)) {
+    const auto [wide_q, wide_k] = with_factor_columns(q, k, mask, scale);
+    return {run_forward<__nv_bfloat16>(wide_q, wide_k, v, mask_beside_columns(), options_beside_columns(options),
+                                       denominator, largest),
+            denominator, largest};
+  }
+  const auto run = is_native(problem) ? run_forward<__nv_bfloat16> : run_forward<float>;
   return {run(q, k, v, mask, options, denominator, largest), denominator, largest};
 }
 
@@ -188,6 +202,8 @@ Tensor mask_gradient(const Call<T>& call, const cuda::FusedGradArgs<T>& grads) {
   const int64_t blocks = (nodes + groups.tile - 1) / groups.tile, wanted = groups.tile == 128 ? kBlocks : 3 * kBlocks;
   groups.groups = static_cast<int>(blocks * blocks);
   if (call.codes) {
+    TORCH_CHECK(blocks <= kMostListedBlocks, "fused_attention: q must have at most ", kMostListedBlocks * groups.tile,
+                " nodes where the offsets of a Toeplitz mask are learned on cuda, got ", nodes);
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     Codes& codes = *call.codes;
@@ -258,7 +274,17 @@ Five backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const T
             factors ? at::zeros_like(right) : none()};
   }
   const c10::cuda::CUDAGuard guard(q.device());
-  const auto run = is_native(problem_of(q, v, mask, options)) ? run_backward<__nv_bfloat16> : run_backward<float>;
+  const Problem problem = problem_of(q, v, mask, options);
+  if (as_columns(problem, mask, options)) {
+    const auto [wide_q, wide_k] = with_factor_columns(q, k, mask, scale);
+    const Five wide =
+        run_backward<__nv_bfloat16>(grad, wide_q, wide_k, v, mask_beside_columns(), options_beside_columns(options),
+                                    {out, denominator, largest}, /*learned=*/false);
+    const auto [grad_q, grad_k, grad_left, grad_right] =
+        gradients_from_columns(std::get<0>(wide), std::get<1>(wide), mask, q.size(3), scale, learned);
+    return {grad_q, grad_k, std::get<2>(wide), grad_left, grad_right};
+  }
+  const auto run = is_native(problem) ? run_backward<__nv_bfloat16> : run_backward<float>;
   return run(grad, q, k, v, mask, options, {out, denominator, largest}, learned);
 }
 

@@ -6,6 +6,7 @@
 #include "core/checks.h"
 #include "ops/call.h"
 #include "ops/fused_attention/arguments.h"
+#include "ops/fused_attention/factor_columns.h"
 #include "ops/row_layout.h"
 
 namespace topomask::ops::fused_attention {
@@ -66,6 +67,12 @@ bool is_native(const Problem& p) {
          p.kind != TileKind::factors;
 }
 
+bool takes_columns(const Problem& p) {
+  return supports(p) && p.device == at::kCUDA && p.dtype == at::kBFloat16 && p.kind == TileKind::factors &&
+         p.weighting == Weighting::additive && p.rank > 0 &&
+         p.features + kColumnsOfFactor * p.rank <= kMostNativeWidth && p.value_dim <= kMostNativeWidth;
+}
+
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options) {
   TORCH_CHECK(q.dim() == 4 && is_node_dtype(q.scalar_type(), q.device().type()),
               "fused_attention: q must be [B, H, N, m] of ", node_dtypes(q.device().type()), ", got ", describe(q));
@@ -84,6 +91,8 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& m
   TORCH_CHECK(options.eps > 0, "fused_attention: eps must be > 0, got ", options.eps);
   check_finite("fused_attention", "eps", options.eps);
   check_finite("fused_attention", "scale", options.scale);
+  TORCH_CHECK(!q.is_cuda() || mask.kind != TileKind::factors || mask.shift == 0,
+              "fused_attention: shift must be 0 for factors on a GPU, got ", mask.shift);
   if (has_values(mask.kind)) check_values(q, mask);
   check_index(q, mask);
 }

@@ -40,6 +40,7 @@ struct Problem {
   TileKind kind;
   Weighting weighting = Weighting::kernel;
   at::DeviceType device = at::kCPU;
+  int64_t rank = 0;  ///< of factors
 };
 
 /// The widest rows of the kernels on a GPU, and those of the faster ones, which take bfloat16 and no factors.
@@ -47,11 +48,15 @@ inline constexpr int64_t kMostCudaWidth = 256, kMostNativeWidth = 128;
 
 /// Whether there is a kernel for it, of the dtypes that is_node_dtype accepts: on the CPU for all; on a GPU for all but
 /// float64, and rows of at most kMostCudaWidth values. There float32 is exact unless torch allows TF32 for products,
-/// and float16, wider rows and factors run in TF32 on copies in float32.
+/// and float16, wider rows and factors run in TF32 on copies in float32, but for factors with takes_columns.
 bool supports(const Problem& problem);
 
 /// Of what is supported on a GPU, whether the kernels for bfloat16 take it; the others run in float32.
 bool is_native(const Problem& problem);
+
+/// Of factors added to softmax in bfloat16 on a GPU, whether they become columns of q and k (factor_columns.h), with
+/// which the kernels for bfloat16 take them: features + 3·rank of at most kMostNativeWidth.
+bool takes_columns(const Problem& problem);
 
 /// What the operator asks of its arguments, on every device.
 void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskTiles& mask,

@@ -14,6 +14,9 @@ struct TileGroups {
   std::vector<int32_t> first{0}, rows, columns;
 };
 
+/// The most tiles along an axis that are listed: sixteen million tiles, 128 MiB.
+inline constexpr int64_t kMostListedBlocks = 4096;
+
 /// Of a Toeplitz mask with ascending codes: tiles whose rows and columns have the same codes but for one difference.
 /// Groups with many tiles come first. O((nodes / tile)²).
 inline TileGroups equal_tiles(const int32_t* codes, int64_t nodes, int64_t tile) {
