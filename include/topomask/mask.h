@@ -36,6 +36,7 @@ struct MaskCounts {
   double dense_work = 0;   ///< multiply-adds to make `dense()`, per call
   /// The kind of `tiles()` where it is offered; left empty by masks that offer tiles through dense factors.
   std::optional<TileKind> tiles = {};
+  double tile_rank = 0;  ///< r of `tiles`, where they are factors
 };
 
 /// What Mask::masked_product_backward returns.

@@ -13,11 +13,12 @@ namespace TOPOMASK_API topomask {
 /// How masked kernel attention is computed; every route gives the same answer to rounding.
 enum class Route {
   automatic,  ///< the planner chooses
-  dense,      ///< (M ⊙ φ(Q)φ(K)ᵀ)V with N×N matrices: N²(m+d)
+  dense,      ///< (M ⊙ φ(Q)φ(K)ᵀ)V with N×N matrices: N²(m+d); automatic only where they are small
   sparse,     ///< over the nonzeros of M: nnz(M)(m+d), one fused kernel
   features,   ///< through M = Φ₁Φ₂ᵀ: nnz(Φ₁, Φ₂)·m(d+1)
   operator_,  ///< through M·X with m(d+1) columns, in slices
   fused,      ///< as dense, tile by tile and without N×N matrices: N²(m+d), one fused kernel
+  strips,     ///< as dense, some rows of M at a time, for any mask: N²(m+d) and N products M·x
 };
 
 const char* to_string(Route route);
@@ -59,8 +60,8 @@ inline constexpr int64_t kDefaultMemoryBudget = int64_t{1} << 32;
 /// is.
 Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_budget = kDefaultMemoryBudget);
 
-/// The same for softmax attention, which has the routes fused, sparse and dense; with an additive mask, fused and dense
-/// only.
+/// The same for softmax attention, which has the routes fused, sparse, strips and dense; with an additive mask, all but
+/// sparse.
 Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive,
                   int64_t memory_budget = kDefaultMemoryBudget);
 

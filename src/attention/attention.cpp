@@ -23,6 +23,8 @@ at::Tensor run(Route route, const Problem& problem) {
       return operator_route(problem);
     case Route::fused:
       return fused_route(problem);
+    case Route::strips:
+      return strips_route(problem);
     case Route::automatic:
       break;
   }
@@ -40,14 +42,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const Route route = options.route != Route::automatic
                           ? options.route
                           : plan_attention(*mask, inputs.workload(features_q.size(-1)), options.memory_budget).route;
-  // The kernels of these routes take a mask of one head for any number of heads, and rows with any strides: folding the
-  // heads into the batch would copy tensors that are nodes first in memory.
-  const bool as_they_are = q.is_cuda() && features_q.dim() == 4 && (route == Route::fused || route == Route::sparse);
-  const auto fold = [&](const at::Tensor& x) { return as_they_are ? x : inputs.dims.fold(x); };
-  const bool nodes_first = as_they_are && inputs.v.stride(1) < inputs.v.stride(2);
-  const at::Tensor out =
-      run(route, {fold(features_q), fold(features_k), fold(inputs.v), mask, options.eps, nodes_first});
-  return as_they_are ? out : inputs.dims.unfold(out);
+  const RouteLayout layout(inputs, route);
+  return layout.unfold(run(route, {layout.fold(features_q), layout.fold(features_k), layout.fold(inputs.v), mask,
+                                   options.eps, layout.nodes_first()}));
 }
 
 Plan explain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,

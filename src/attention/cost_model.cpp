@@ -30,6 +30,7 @@ constexpr double kTileLookup = 2.0;       // the same where it is looked up in a
 constexpr double kTileExponential = 0.4;  // and the exponential of softmax
 constexpr double kByte = 0.08;            // byte of q, k, v and the output where they do not fit the last cache
 constexpr double kCachedBytes = 24e6;     // what does fit
+constexpr double kStripEntry = 12;        // passes for an entry of a sparse mask that goes into a row
 constexpr double kCall = 10e3;            // one call of a fused kernel
 constexpr double kOperations = 50e3;      // a route made of a dozen tensor operations
 
@@ -122,10 +123,29 @@ RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& w, Weight
   const double entry = (lookup ? kTileLookup : kTileEntry) + (weighting == Weighting::kernel ? 0.0 : kTileExponential);
   const double products = static_cast<double>(w.features + w.value_dim) + tiles.rank;
   const double making = static_cast<double>(w.heads) * counts.values_work * kPass;
-  // Backward, sixteen parts of the rows may have their own sums for the keys and values.
-  const double copies = w.training ? std::clamp(16.0 / static_cast<double>(w.heads), 1.0, std::max(1.0, n / 128)) : 0.0;
+  // Backward, sixteen tasks share the slices; where there are fewer, parts of the rows have their own sums for the keys
+  // and values.
+  const double sharing = *tiles.kind == TileKind::matrix ? static_cast<double>(w.heads) : slices;
+  const double copies = w.training ? std::clamp(16.0 / std::max(1.0, sharing), 1.0, std::max(1.0, n / 128)) : 0.0;
   return estimate(Route::fused, w, pairs * (products * kTileGemm + entry) + making, kCall,
                   slices * n * (1 + copies * static_cast<double>(w.features + w.value_dim)));
+}
+
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& w) {
+  if (w.device == at::kCUDA) return cuda::estimate_strips(counts, w);
+  const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
+  const auto heads = static_cast<double>(w.heads);
+  const double products = slices * n * n * static_cast<double>(w.features + w.value_dim) * kGemm;
+  const double passes = slices * n * n * 3 * kPass;
+  // Rows of M from the entries of its sparse form, or a product for each row.
+  const double making = strips_from_entries(counts, w.nodes)
+                            ? (n * n + kStripEntry * *counts.sparse_entries + counts.values_work) * kPass
+                            : n * (counts.operator_work * kColumns + n * 4 * kColumnPass);
+  const double strips = std::ceil(n / static_cast<double>(strip_rows(w.nodes, w.heads, false)));
+  const double sums = w.training ? slices * n * static_cast<double>(w.features + w.value_dim) : 0;
+  RouteEstimate made = estimate(Route::strips, w, products + passes + heads * making, strips * kOperations, sums);
+  made.bytes += strip_bytes(w);
+  return made;
 }
 
 }  // namespace topomask

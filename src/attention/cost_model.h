@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "attention/mask_strips.h"
 #include "ops/fused_attention/tile_mask.h"
 #include "topomask/planner.h"
 
@@ -15,6 +16,7 @@ RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& workload
 RouteEstimate estimate_features(const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& workload, Weighting weighting);
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& workload);
 
 /// The kind of the tiles that a mask offers, and of factors their rank.
 struct OfferedTiles {
@@ -22,7 +24,7 @@ struct OfferedTiles {
   double rank = 0;
 };
 inline OfferedTiles offered_tiles(const MaskCounts& counts, const Workload& workload) {
-  if (counts.tiles) return {counts.tiles};
+  if (counts.tiles) return {counts.tiles, counts.tile_rank};
   if (!counts.dense_factors || !counts.factor_entries) return {};
   return {TileKind::factors,
           *counts.factor_entries / (2.0 * static_cast<double>(std::max<int64_t>(1, workload.nodes)))};
@@ -34,6 +36,16 @@ inline double value_bytes(const Workload& workload) {
 }
 inline double sum_bytes(const Workload& workload) {
   return workload.dtype == at::kDouble ? 8 : 4;
+}
+
+/// Bytes of what strips hold beside sums of the keys and values: matrices of a strip, and columns of M.
+inline double strip_bytes(const Workload& workload) {
+  const bool on_cuda = workload.device == at::kCUDA;
+  const auto nodes = static_cast<double>(workload.nodes), heads = static_cast<double>(workload.heads);
+  const double rows = std::min(nodes, static_cast<double>(strip_rows(workload.nodes, workload.heads, on_cuda)));
+  const double at_once = std::min(static_cast<double>(workload.slices) * rows * nodes,
+                                  std::max(static_cast<double>(strip_values(on_cuda)), heads * rows * nodes));
+  return sum_bytes(workload) * ((workload.training ? 6 : 3) * at_once + 4 * heads * rows * nodes);
 }
 
 /// Bytes of v in that type.
@@ -48,6 +60,10 @@ RouteEstimate estimate_sparse(double entries, const MaskCounts& counts, const Wo
 RouteEstimate estimate_features(double entries, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& workload, Weighting weighting);
+
+/// Forward and backward together over forward, as measured (docs/performance-gpu.md).
+double training_factor(Route route, const MaskCounts& counts, const Workload& workload);
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& workload);
 
 }  // namespace cuda
 }  // namespace topomask

@@ -3,7 +3,9 @@
 
 #include "attention/cost_model.h"
 #include "attention/routes.h"
+#include "ops/fused_attention/factor_columns.h"
 #include "ops/fused_attention/op.h"
+#include "ops/fused_attention/tile_groups.h"
 #include "ops/sparse_attention/op.h"
 
 // An H200 (docs/performance-gpu.md): routes made of torch's operations move their tensors through memory, the fused
@@ -17,14 +19,21 @@ constexpr double kGathered = 16e12;      // bytes a second of rows gathered by t
 constexpr double kTiled = 35e12;         // the same over tiles: each is read once for sixteen rows
 constexpr double kRow = 0.06e-9;         // seconds a row of it, for each byte of a value
 constexpr double kColumnBytes = 1.5e12;  // bytes a second of sparse products with many columns
-constexpr double kFused = 200e12;        // multiply-adds a second of the fused kernel
+constexpr double kFused = 195e12;        // multiply-adds a second of the fused kernel
+constexpr double kFusedRow = 2.5e-12;    // seconds a row of it, for each value of q and v: short ones fill no tile
 constexpr double kFusedTf32 = 20e12;     // the same of the one in float32 with operands in TF32
 constexpr double kFusedExact = 15e12;    // and exact
+constexpr double kFactorSlope = 9e-9;    // seconds a row and column of factors, for their gradient
 constexpr double kLaunch = 6e-6;         // seconds to start a kernel
 
 /// Multiply-adds a second of matrix products.
 double product_rate(const Workload& w) {
   return value_bytes(w) == 2 ? 150e12 : 20e12;
+}
+
+double fused_training_factor(std::optional<TileKind> kind, const Workload& w) {
+  if (w.dtype != at::kBFloat16) return 5.6;  // kernels in float32
+  return kind && ops::fused_attention::has_values(*kind) ? 5.0 : 3.8;
 }
 
 RouteEstimate estimate(Route route, double seconds, double launches, double bytes) {
@@ -86,16 +95,47 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
 RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& w, Weighting weighting) {
   const auto slices = static_cast<double>(w.slices), nodes = static_cast<double>(w.nodes);
   const double pairs = slices * nodes * nodes * (*tiles.kind == TileKind::causal ? 0.5 : 1.0);
-  const bool native =
-      ops::fused_attention::is_native({w.dtype, w.features, w.value_dim, *tiles.kind, weighting, w.device});
+  const ops::fused_attention::Problem problem{
+      w.dtype, w.features, w.value_dim, *tiles.kind, weighting, w.device, static_cast<int64_t>(std::ceil(tiles.rank))};
+  const bool columns = ops::fused_attention::takes_columns(problem);
+  const bool native = ops::fused_attention::is_native(problem) || columns;
+  const int64_t listed = kMostListedBlocks * (native && w.features <= 64 && w.value_dim <= 64 ? 128 : 64);
+  if (*tiles.kind == TileKind::offsets && w.training && w.nodes > listed) {
+    return {.route = Route::fused, .available = false, .reason = "too many tiles for the gradient of offsets"};
+  }
   const double rate = native                  ? kFused * (weighting == Weighting::kernel ? 1.0 : 0.7)
                       : w.dtype == at::kFloat ? kFusedExact
                                               : kFusedTf32;
   // What is not native runs on copies in float32.
   const double copies =
       native || w.dtype == at::kFloat ? 0 : 4.0 * static_cast<double>(2 * w.features + 2 * w.value_dim);
-  return estimate(Route::fused, pairs * (static_cast<double>(w.features + w.value_dim) + tiles.rank) / rate, 4,
-                  slices * nodes * (4 * sum_bytes(w) + copies));
+  const double rank = tiles.rank * (columns ? ops::fused_attention::kColumnsOfFactor : 1);
+  const double widths = static_cast<double>(w.features + w.value_dim) + rank;
+  // Measured for factors that are multiplied: shares of their gradient, a row for each slice, are added up.
+  const double slopes = w.training && *tiles.kind == TileKind::factors && !columns
+                            ? slices * nodes * tiles.rank * kFactorSlope / fused_training_factor(tiles.kind, w)
+                            : 0;
+  return estimate(Route::fused, pairs * widths / rate + slices * nodes * widths * kFusedRow + slopes, 4,
+                  slices * nodes * (4 * sum_bytes(w) + copies + (columns ? 4 * widths : 0)));
+}
+
+double training_factor(Route route, const MaskCounts& counts, const Workload& w) {
+  if (route == Route::sparse) return value_bytes(w) == 2 ? 4.3 : 3.8;
+  if (route != Route::fused) return 3.5;
+  return fused_training_factor(offered_tiles(counts, w).kind, w);
+}
+
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& w) {
+  const auto slices = static_cast<double>(w.slices), heads = static_cast<double>(w.heads);
+  const auto nodes = static_cast<double>(w.nodes), bytes = sum_bytes(w);
+  const double products = slices * nodes * nodes * static_cast<double>(w.features + w.value_dim) / product_rate(w);
+  const double passes = slices * 5 * nodes * nodes * bytes / kBytes;
+  const double making = strips_from_entries(counts, w.nodes)
+                            ? (nodes * nodes + 8 * *counts.sparse_entries + counts.values_work) * bytes / kBytes
+                            : nodes * (counts.operator_work + 6 * nodes) * bytes / kColumnBytes;
+  const double strips = std::ceil(nodes / static_cast<double>(strip_rows(w.nodes, w.heads, true)));
+  const double sums = w.training ? slices * nodes * static_cast<double>(w.features + w.value_dim) * bytes : 0;
+  return estimate(Route::strips, products + passes + heads * making, 40 * strips, strip_bytes(w) + sums);
 }
 
 }  // namespace topomask::cuda

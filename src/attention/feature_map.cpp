@@ -73,7 +73,7 @@ FeatureMap FeatureMap::relu(double offset) {
 
 FeatureMap FeatureMap::elu() {
   // Not at::elu, which rounds the last elements of each thread's share in another way than the rest.
-  return custom("elu+1", [](const at::Tensor& x) { return x.relu() + x.clamp_max(0).exp(); });
+  return custom("elu", [](const at::Tensor& x) { return x.relu() + x.clamp_max(0).exp(); });
 }
 
 FeatureMap FeatureMap::exp() {
@@ -86,7 +86,7 @@ FeatureMap FeatureMap::squared_relu() {
 
 FeatureMap FeatureMap::favor(int64_t head_dim, int64_t features, const FavorOptions& options) {
   return FeatureMap(
-      std::make_shared<const Rule>(Rule{.name = "favor+",
+      std::make_shared<const Rule>(Rule{.name = "favor",
                                         .omega = favor_directions(features, head_dim, options.seed, options.orthogonal),
                                         .favor = options,
                                         .seeded = true}));
@@ -98,7 +98,7 @@ FeatureMap FeatureMap::favor(const at::Tensor& omega, bool stabilised) {
   TORCH_CHECK(omega.size(1) >= 1, "FeatureMap::favor: omega must have d_k >= 1 columns, got ", describe(omega));
   check_finite("FeatureMap::favor", "omega", omega);
   return FeatureMap(std::make_shared<const Rule>(
-      Rule{.name = "favor+", .omega = omega.detach().clone(), .favor = {.stabilised = stabilised}}));
+      Rule{.name = "favor", .omega = omega.detach().clone(), .favor = {.stabilised = stabilised}}));
 }
 
 FeatureMap FeatureMap::scaled(Scaling scaling) const {

@@ -80,13 +80,18 @@ at::Tensor features_route(const Problem& problem) {
   }
   // Without a sum over features bfloat16 loses nothing that the products, which accumulate in float32, keep; rows of
   // multiples of 16 bytes are what tensor cores take without a detour.
-  const bool as_it_comes =
+  const bool keeps_bfloat16 =
       problem.q.is_cuda() && problem.q.scalar_type() == at::kBFloat16 && factors->left.dense.size(-1) == 1;
-  const at::ScalarType type = as_it_comes ? at::kBFloat16 : accumulation_type(problem.q.scalar_type());
-  const at::Device device = problem.q.device();
+  const at::ScalarType type = keeps_bfloat16 ? at::kBFloat16 : accumulation_type(problem.q.scalar_type());
+  // The factors of no mask are ones, made where they are needed: a copy from the CPU would wait for the GPU.
+  const bool ones = problem.mask->counts().tiles == TileKind::ones;
+  const at::TensorOptions options = problem.q.options().dtype(type);
+  const auto factor = [&](const at::Tensor& dense) {
+    return ones ? at::ones({problem.mask->size(), 1}, options) : dense.to(options);
+  };
   const at::Tensor product = DenseFactorProduct::apply(
       problem.q.to(type), problem.k.to(type), with_ones_column(problem.v.to(type), problem.q.is_cuda() ? 8 : 1),
-      factors->left.dense.to(device, type), factors->right.dense.to(device, type));
+      factor(factors->left.dense), factor(factors->right.dense));
   return normalise_joint(product, problem);
 }
 

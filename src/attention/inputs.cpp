@@ -75,4 +75,22 @@ Workload Inputs::workload(int64_t features) const {
           .training = training};
 }
 
+RouteLayout::RouteLayout(const Inputs& inputs, Route route) : dims_(inputs.dims) {
+  const at::Tensor& v = inputs.v;
+  const bool any_strides = v.is_cuda() && (route == Route::sparse || route == Route::fused);
+  if (!any_strides || (v.dim() != 3 && v.dim() != 4)) return;
+  as_it_is_ = v.dim();
+  nodes_first_ = v.stride(-3) < v.stride(-2);
+}
+
+at::Tensor RouteLayout::fold(const at::Tensor& x) const {
+  if (as_it_is_ == 0) return dims_.fold(x);
+  return as_it_is_ == 3 ? x.unsqueeze(0) : x;
+}
+
+at::Tensor RouteLayout::unfold(const at::Tensor& x) const {
+  if (as_it_is_ == 0) return dims_.unfold(x);
+  return as_it_is_ == 3 ? x.squeeze(0) : x;
+}
+
 }  // namespace topomask

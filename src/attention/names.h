@@ -5,7 +5,8 @@
 
 namespace topomask {
 
-inline constexpr EnumNames<Route, 6> kRouteNames{{"automatic", "dense", "sparse", "features", "operator", "fused"}};
+inline constexpr EnumNames<Route, 7> kRouteNames{
+    {"automatic", "dense", "sparse", "features", "operator", "fused", "strips"}};
 inline constexpr EnumNames<SoftmaxMask, 2> kSoftmaxMaskNames{{"multiplicative", "additive"}};
 
 }  // namespace topomask

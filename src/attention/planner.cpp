@@ -14,6 +14,9 @@
 namespace topomask {
 namespace {
 
+/// Bytes of N×N matrices that the dense route may take without being named.
+constexpr double kLargestDense = 128 << 20, kLargestDenseOnCuda = 1 << 30;
+
 std::string seconds_text(double seconds) {
   std::ostringstream out;
   out << std::setprecision(3);
@@ -37,17 +40,17 @@ std::string bytes_text(double bytes) {
 
 /// Forward and backward together over forward. On the CPU the sparse kernel makes nothing of size N×N or N×m×d for the
 /// way back; the other routes move a dozen such tensors through memory.
-void add_backward(Plan& plan) {
+void add_backward(Plan& plan, const MaskCounts& counts) {
+  const bool on_cuda = plan.workload.device == at::kCUDA;
   for (RouteEstimate& estimate : plan.estimates) {
-    estimate.seconds *=
-        plan.workload.device == at::kCUDA || estimate.route == Route::sparse || estimate.route == Route::fused ? 3.5
-                                                                                                               : 7;
+    const bool one_kernel = estimate.route == Route::sparse || estimate.route == Route::fused;
+    estimate.seconds *= on_cuda ? cuda::training_factor(estimate.route, counts, plan.workload) : one_kernel ? 3.5 : 7;
   }
 }
 
 /// Chooses the fastest available route inside the budget and says why, for it and against the others.
-void choose(Plan& plan) {
-  if (plan.workload.training) add_backward(plan);
+void choose(Plan& plan, const MaskCounts& counts) {
+  if (plan.workload.training) add_backward(plan, counts);
   RouteEstimate* best = nullptr;
   for (RouteEstimate& estimate : plan.estimates) {
     if (!estimate.available) continue;
@@ -76,12 +79,21 @@ void choose(Plan& plan) {
                 bytes_text(static_cast<double>(plan.memory_budget));
 }
 
-/// The fused route computes the same without N×N matrices; the dense one is then taken only where a caller names it.
+/// The routes fused and strips compute the same without N×N matrices; the dense one is taken without them where such
+/// matrices are no larger than strips, and where a caller names it.
 void leave_out_dense(Plan& plan) {
-  RouteEstimate& dense = plan.estimates.front();
-  if (!plan.estimates.back().available) return;
-  dense.available = false;
-  dense.reason = "fused computes it without N x N matrices";
+  const bool on_cuda = plan.workload.device == at::kCUDA;
+  RouteEstimate &dense = plan.estimates.front(), &strips = plan.estimates[plan.estimates.size() - 2];
+  const auto leave_out = [](RouteEstimate& estimate, const char* reason) {
+    estimate.available = false;
+    estimate.reason = reason;
+  };
+  if (plan.estimates.back().available) {
+    leave_out(dense, "fused computes it without N x N matrices");
+    leave_out(strips, "fused computes it in tiles");
+  } else if (dense.bytes > (on_cuda ? kLargestDenseOnCuda : kLargestDense)) {
+    leave_out(dense, "strips computes it without N x N matrices");
+  }
 }
 
 void check_workload(const char* op, const Workload& w, int64_t memory_budget) {
@@ -109,11 +121,11 @@ Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_b
   check_workload("plan_attention", workload, memory_budget);
   const MaskCounts counts = mask.counts();
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
-  plan.estimates = {estimate_dense(counts, workload), estimate_sparse(counts, workload),
+  plan.estimates = {estimate_dense(counts, workload),    estimate_sparse(counts, workload),
                     estimate_features(counts, workload), estimate_operator(mask, counts, workload),
-                    estimate_fused(counts, workload, Weighting::kernel)};
+                    estimate_strips(counts, workload),   estimate_fused(counts, workload, Weighting::kernel)};
   leave_out_dense(plan);
-  choose(plan);
+  choose(plan, counts);
   return plan;
 }
 
@@ -123,10 +135,11 @@ Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive, int
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
   plan.estimates = {estimate_dense(counts, workload)};
   if (!additive) plan.estimates.push_back(estimate_sparse(counts, workload));
+  plan.estimates.push_back(estimate_strips(counts, workload));
   plan.estimates.push_back(
       estimate_fused(counts, workload, additive ? Weighting::additive : Weighting::multiplicative));
   leave_out_dense(plan);
-  choose(plan);
+  choose(plan, counts);
   return plan;
 }
 

@@ -24,6 +24,7 @@ at::Tensor sparse_route(const Problem& problem);
 at::Tensor features_route(const Problem& problem);
 at::Tensor operator_route(const Problem& problem);
 at::Tensor fused_route(const Problem& problem);
+at::Tensor strips_route(const Problem& problem);
 
 /// [v, 1] [B, H, N, d+1]: one product then gives numerator and denominator. Followed by columns of zeros up to a
 /// multiple of `unit`.

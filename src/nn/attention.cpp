@@ -9,6 +9,13 @@
 
 namespace topomask {
 
+namespace {
+
+/// Values of a matrix that is added to the scores as it is; larger ones are added without being formed.
+constexpr int64_t kLargestBias = int64_t{1} << 24, kLargestBiasOnCuda = int64_t{1} << 27;
+
+}  // namespace
+
 std::vector<at::Tensor> parts_of(const at::Tensor& qkv) {
   if (!qkv.is_cuda()) return qkv.permute({2, 0, 3, 1, 4}).contiguous().unbind(0);  // kernels want rows together
   std::vector<at::Tensor> parts = qkv.unbind(2);
@@ -63,6 +70,10 @@ at::Tensor KernelAttention::forward_together(const at::Tensor& qkv) {
 at::Tensor SoftmaxAttention::forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const MaskPtr added = mask();
   if (!added) return at::scaled_dot_product_attention(q, k, v);
+  const int64_t values = added->heads() * added->size() * added->size();
+  if (values > (q.is_cuda() ? kLargestBiasOnCuda : kLargestBias)) {
+    return softmax_attention(q, k, v, added, {.mask = SoftmaxMask::additive});
+  }
   return at::scaled_dot_product_attention(q, k, v, added->dense().to(q.scalar_type()));
 }
 

@@ -26,6 +26,7 @@ class NamedMask final : public Mask {
   at::Tensor dense() const override { return mask_->dense(); }
   std::optional<SparseMatrix> sparse() const override { return mask_->sparse(); }
   std::optional<Factors> factors() const override { return mask_->factors(); }
+  std::optional<MaskTiles> tiles() const override { return mask_->tiles(); }
   MaskPtr rebuild(const std::vector<at::Tensor>& parameters) const override {
     const MaskPtr mask = mask_->rebuild(parameters);
     return mask ? std::make_shared<NamedMask>(mask, name_) : nullptr;

@@ -165,9 +165,9 @@ TEST(Attention, SaysWhatIsWrong) {
   EXPECT_ERROR(attention(x, x, x, mask, {.memory_budget = 1}),
                "attention: memory_budget must allow one route, got 1 bytes");
   EXPECT_ERROR(softmax_attention(x, x, x, mask, {.route = Route::features}),
-               "route must be automatic, fused, dense or sparse, got features");
+               "route must be automatic, fused, dense, strips or sparse, got features");
   EXPECT_ERROR(softmax_attention(x, x, x, mask, {.mask = SoftmaxMask::additive, .route = Route::sparse}),
-               "route must be fused or dense for an additive mask");
+               "route must be fused, strips or dense for an additive mask");
   EXPECT_ERROR(softmax_attention(x, x, x, causal_mask(4), {.route = Route::sparse}), "got sparse for mask causal");
   EXPECT_ERROR(softmax_attention(x, x, x, none_mask(4), {.memory_budget = 1}), "memory_budget must allow one route");
 }

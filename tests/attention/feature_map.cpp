@@ -88,9 +88,9 @@ TEST(FeatureMap, SaysWhatIsWrong) {
   EXPECT_ERROR(FeatureMap::favor(4, 8)(at::zeros({2, 5})),
                "FeatureMap::favor: x must be [..., d_k = 4], got Float[2, 5]");
   EXPECT_ERROR(FeatureMap::favor(4, 8).scaled(Scaling::inverse_sqrt),
-               "map must be one without its own scaling, got favor+");
+               "map must be one without its own scaling, got favor");
   EXPECT_ERROR(FeatureMap::relu().redrawn(1), "map must be FAVOR+ with seeded directions, got relu");
-  EXPECT_ERROR(FeatureMap::favor(at::ones({2, 3})).redrawn(1), "got favor+ with given ones");
+  EXPECT_ERROR(FeatureMap::favor(at::ones({2, 3})).redrawn(1), "got favor with given ones");
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ std::vector<Named> every_kind(int64_t heads) {
     all.insert(all.end(), shape.begin(), shape.end());
     return learned(normal(all, seed).abs() + 0.1);
   };
+  const auto positive_of = [](at::IntArrayRef shape, uint64_t seed) {
+    return learned(normal(shape, seed).abs() * 0.1);
+  };
   const MaskPtr line = toeplitz_mask({300}, positive({599}, 1)), grid = toeplitz_mask({18, 19}, positive({35, 37}, 2));
   const at::Tensor distances = at::randint(-1, 9, {290, 290}, at::kInt);
   return {
@@ -46,6 +49,12 @@ std::vector<Named> every_kind(int64_t heads) {
       {"matrix", dense_mask(positive({280, 280}, 4))},
       {"distances", shortest_path_mask(distances, positive({7}, 5))},
       {"hypercube", hypercube_diffusion_mask(8, learned(at::full({heads}, 0.2, at::kDouble)))},
+      {"factors and identity", low_rank_diffusion_mask(positive_of({310, 4}, 11), positive_of({310, 4}, 12),
+                                                       learned(normal({heads}, 13).abs()))},
+      {"factors, identity and tokens",
+       with_global_tokens(low_rank_diffusion_mask(positive_of({280, 3}, 14), positive_of({280, 3}, 15),
+                                                  learned(normal({heads}, 16).abs())),
+                          3)},
       {"factors", free_features_mask(positive({310, 5}, 6), positive({310, 5}, 7))},
       {"causal and tokens", with_global_tokens(causal_mask(280), 3)},
       {"grid and tokens", with_global_tokens(grid, 2)},
@@ -104,7 +113,7 @@ TEST(Fused, IsTheDenseRouteWithAMaskPerHead) {
   expect_equal_routes(2);
 }
 
-TEST(Fused, KeepsSumsInFloat32BesideBFloat16) {
+TEST(Fused, KeepsSumsInFloat32ForBFloat16) {
   const MaskPtr mask = toeplitz_mask({20, 20}, at::rand({39, 39}) + 0.1);
   const auto at_random = [](uint64_t seed) { return normal({1, 400, 16}, seed).to(at::kBFloat16); };
   const at::Tensor q = at_random(1), k = at_random(2), v = at_random(3);
@@ -127,8 +136,13 @@ TEST(Fused, DoesNotDependOnTheNumberOfThreads) {
         return attention(q, k, v, mask, {.features = FeatureMap::elu(), .route = Route::fused});
       });
     };
-    const auto one = run(1), three = run(3);
-    for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], three[i])) << name << ", tensor " << i;
+    const auto one = run(1);
+    for (int count : {2, 7}) {
+      const auto other = run(count);
+      for (size_t i = 0; i < one.size(); ++i) {
+        EXPECT_TRUE(at::equal(one[i], other[i])) << name << ", tensor " << i << ", threads " << count;
+      }
+    }
   }
   at::set_num_threads(threads);
 }

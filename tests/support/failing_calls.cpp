@@ -1,5 +1,6 @@
-// Compiled into test programs, and as a library for LD_PRELOAD (see tests/CMakeLists.txt), which takes folder and
-// number of the call from TOPOMASK_FAIL_FOLDER and TOPOMASK_FAIL_CALL.
+// Compiled into test programs, and as a library for LD_PRELOAD (see tests/CMakeLists.txt), which takes folder, number
+// of the call and mode (fail, shorten or dribble; fail where it is not set) from TOPOMASK_FAIL_FOLDER,
+// TOPOMASK_FAIL_CALL and TOPOMASK_FAIL_MODE.
 
 #include "support/failing_calls.h"
 
@@ -28,7 +29,7 @@ struct State {
 };
 
 std::mutex mutex;
-std::optional<State> state;  // only while a FailingCalls lives, or in a process that was told to
+std::optional<State> state;  // only while a FailingCalls lives, or where the environment says so
 
 /// The libc's function: `own` is a pointer to the definition here, for its type.
 template <class Function>
@@ -63,9 +64,19 @@ int error_for(const char* name, const std::string& path, int error, size_t* take
   return error;
 }
 
-[[maybe_unused]] const bool told = [] {
+FailingCalls::Mode mode_of(const char* name) {
+  using Mode = FailingCalls::Mode;
+  const std::string mode = name ? name : "fail";
+  if (mode != "fail" && mode != "shorten" && mode != "dribble") {
+    std::fprintf(stderr, "TOPOMASK_FAIL_MODE must be fail, shorten or dribble, got %s\n", mode.c_str());
+    std::abort();
+  }
+  return mode == "fail" ? Mode::fail : mode == "shorten" ? Mode::shorten : Mode::dribble;
+}
+
+[[maybe_unused]] const bool from_environment = [] {
   const char *folder = std::getenv("TOPOMASK_FAIL_FOLDER"), *call = std::getenv("TOPOMASK_FAIL_CALL");
-  if (folder && call) state = State{.folder = folder, .call = std::atoll(call), .mode = FailingCalls::Mode::fail};
+  if (folder && call) state = State{folder, std::atoll(call), mode_of(std::getenv("TOPOMASK_FAIL_MODE"))};
   return true;
 }();
 
@@ -114,7 +125,7 @@ int open(const char* path, int flags, ...) {
     errno = error;
     return -1;
   }
-  static auto* const next = real("open", &open);
+  static auto* const next = real("open", &::open);
   return next(path, flags, mode);
 }
 
@@ -124,7 +135,7 @@ ssize_t write(int descriptor, const void* bytes, size_t count) {
     errno = error;
     return -1;
   }
-  static auto* const next = real("write", &write);
+  static auto* const next = real("write", &::write);
   return next(descriptor, bytes, take);
 }
 
@@ -133,13 +144,13 @@ int fsync(int descriptor) {
     errno = error;
     return -1;
   }
-  static auto* const next = real("fsync", &fsync);
+  static auto* const next = real("fsync", &::fsync);
   return next(descriptor);
 }
 
 int close(int descriptor) {
   const std::string path = path_of(descriptor);
-  static auto* const next = real("close", &close);
+  static auto* const next = real("close", &::close);
   const int status = next(descriptor);  // a close that reports an error has closed all the same
   // Folders and logs are closed where nothing can be reported any more.
   const bool counts = path.find(".tmp.") != std::string::npos;
@@ -155,7 +166,7 @@ int rename(const char* from, const char* to) noexcept {
     errno = error;
     return -1;
   }
-  static auto* const next = real("rename", &rename);
+  static auto* const next = real("rename", &::rename);
   return next(from, to);
 }
 }

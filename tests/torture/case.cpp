@@ -3,29 +3,14 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <optional>
+
+#include "support/poisoned_memory.h"
 #include "torture/case_parts.h"
 #include "torture/refusal.h"
 
 namespace topomask::torture {
 namespace {
-
-/// While it lives, torch fills memory that nobody has written with NaN.
-class Poison {
- public:
-  explicit Poison(bool on) : on_(on) {
-    if (!on_) return;
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
-    at::globalContext().setDeterministicFillUninitializedMemory(true);
-  }
-  ~Poison() {
-    if (on_) at::globalContext().setDeterministicAlgorithms(false, false);
-  }
-  Poison(const Poison&) = delete;
-  Poison& operator=(const Poison&) = delete;
-
- private:
-  bool on_;
-};
 
 at::ScalarType draw_dtype(Draw& draw, at::Device device) {
   if (device.is_cuda() && draw.chance("half", 15)) return at::kHalf;
@@ -46,7 +31,8 @@ void run(Draw& draw, at::Device device, Outcome& outcome) {
   const bool reduced = dtype == at::kBFloat16 || dtype == at::kHalf;
   if (reduced && (operation == O::products || operation == O::forms)) dtype = at::kFloat;
   at::set_num_threads(draw.pick("threads", {1, 1, 1, 2, 3}));
-  const Poison poison(draw.chance("poison", 60));
+  std::optional<testing::PoisonedMemory> poison;
+  if (draw.chance("poison", 60)) poison.emplace(device);
   DrawnMask drawn = draw_mask(draw, dtype == at::kDouble ? at::kDouble : at::kFloat);
   const MaskPtr mask = device.is_cpu() ? drawn.mask : drawn.mask->to(device);
   Setting setting{draw, device, dtype, drawn, mask, tolerance_of(dtype, drawn.accuracy)};

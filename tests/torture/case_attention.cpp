@@ -237,7 +237,7 @@ bool offers_fused(const Setting& setting) {
 std::string run_attention(Setting& setting, Judge& judge, std::string& what) {
   Draw& draw = setting.draw;
   const MaskCounts counts = setting.mask->counts();
-  std::vector<Route> routes{Route::automatic, Route::dense, Route::operator_, Route::automatic};
+  std::vector<Route> routes{Route::automatic, Route::dense, Route::operator_, Route::strips, Route::automatic};
   if (counts.sparse_entries) routes.insert(routes.end(), {Route::sparse, Route::sparse});
   if (counts.factor_entries) routes.insert(routes.end(), {Route::features, Route::features});
   if (offers_fused(setting)) routes.insert(routes.end(), {Route::fused, Route::fused});
@@ -303,7 +303,7 @@ std::string run_attention(Setting& setting, Judge& judge, std::string& what) {
 
 std::string run_softmax(Setting& setting, Judge& judge, std::string& what, bool additive) {
   Draw& draw = setting.draw;
-  std::vector<Route> routes{Route::automatic, Route::dense};
+  std::vector<Route> routes{Route::automatic, Route::dense, Route::strips};
   if (!additive && setting.mask->counts().sparse_entries) routes.insert(routes.end(), {Route::sparse, Route::sparse});
   if (offers_fused(setting)) routes.insert(routes.end(), {Route::fused, Route::fused});
   SoftmaxOptions options;

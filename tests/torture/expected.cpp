@@ -17,7 +17,7 @@ at::Tensor kept_away(const at::Tensor& denominator, double eps) {
   return at::where(denominator.abs() < eps, least, denominator);
 }
 
-/// Rows that rounding decides for a reason besides the size of D.
+/// Rows that rounding decides for another reason than the size of D.
 struct Doubtful {
   at::Tensor rows;   ///< bool [..., N, 1], or undefined: none
   at::Tensor least;  ///< [..., N, 1]: the clamp of D may act as low as this part of eps there
@@ -118,7 +118,7 @@ Expected expected_softmax(const SoftmaxProblem& p, const Tolerance& tolerance) {
   // An entry that is zero may come out as rounding and count for the maximum, and a tiny one as zero and not count:
   // that scales a row, which matters where its denominator is clamped. With the tiny ones gone the maximum may be as
   // low as that of the rest, or as any score where there is no rest; the row is then larger by what the maximum is
-  // lower, and eps as much smaller beside it.
+  // lower, and eps as much smaller next to it.
   const at::Tensor wide = largest_where(p.mask.magnitude.expand_as(matrix) > 0),
                    certain = (matrix.abs() > p.mask.magnitude * tolerance.total() + tolerance.tiny()).expand_as(plain),
                    narrow = largest_where(certain);

@@ -34,7 +34,7 @@ DrawnFeatures draw_favor(Draw& draw, int64_t head_dim) {
     return phi.abs() * (1 + at::matmul(x.abs(), omega.abs().t()) + x.square().sum(-1, true));
   };
   result.exponential = true;
-  result.what = "favor+ " + std::to_string(features) + (options.stabilised ? " stabilised" : "") +
+  result.what = "favor " + std::to_string(features) + (options.stabilised ? " stabilised" : "") +
                 (given                ? " given"
                  : options.orthogonal ? " orthogonal"
                                       : "");
@@ -60,7 +60,7 @@ DrawnFeatures draw_features(Draw& draw, int64_t head_dim) {
       result.library = FeatureMap::elu();
       map = [](const at::Tensor& x) { return at::where(x > 0, x + 1, x.clamp_max(0).exp()); };
       floor = 1;
-      result.what = "elu+1";
+      result.what = "elu";
       break;
     case 2:
       result.library = FeatureMap::identity();

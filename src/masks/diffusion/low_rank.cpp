@@ -21,11 +21,12 @@ at::Tensor core_of(const at::Tensor& u, const at::Tensor& v, const at::Tensor& l
   const OneLibraryThread alone;  // the products inside the exponential are small
   const int64_t rank = u.size(1);
   const at::Tensor times = lambda.reshape({-1, 1, 1});
-  const at::Tensor z = times * ordered_matmul(v.t(), u);  // [H, r, r]
+  // [H, r, r]. The gradient of λ sums over r², which autograd would share out among threads behind a plain product.
+  const at::Tensor z = ordered_mul(ordered_matmul(v.t(), u).expand({times.size(0), rank, rank}), times);
   const at::Tensor identity = at::eye(rank, u.options().requires_grad(false)).expand_as(z);
   const at::Tensor above = at::cat({z, identity}, -1), below = at::zeros_like(above);
   const at::Tensor exponential = at::linalg_matrix_exp(at::cat({above, below}, -2));
-  return times * exponential.narrow(-2, 0, rank).narrow(-1, rank, rank);
+  return ordered_mul(exponential.narrow(-2, 0, rank).narrow(-1, rank, rank), times);
 }
 
 class LowRankDiffusionMask final : public Mask {
@@ -41,7 +42,20 @@ class LowRankDiffusionMask final : public Mask {
 
   MaskCounts counts() const override {
     const auto n = static_cast<double>(size()), r = static_cast<double>(u_.size(1));
-    return {.operator_work = 0.3 * (2 * n * r + r * r) + n, .dense_work = 0.1 * (n * n * r) + n * n};
+    MaskCounts counts{.operator_work = 0.3 * (2 * n * r + r * r) + n, .dense_work = 0.1 * (n * n * r) + n * n};
+    if (offers_tiles()) {
+      counts.tiles = TileKind::factors;
+      counts.tile_rank = r;
+      counts.values_work = 0.3 * n * r * r;
+    }
+    return counts;
+  }
+
+  std::optional<MaskTiles> tiles() const override {
+    if (!offers_tiles()) return std::nullopt;
+    const NoAutocast no_autocast;
+    const at::Tensor left = ordered_matmul(u_, core_of(u_, v_, lambda_));  // [H, N, r]
+    return MaskTiles{.kind = TileKind::factors, .values = left, .right = v_.expand_as(left), .shift = 1};
   }
 
   at::Tensor dense() const override {
@@ -76,6 +90,9 @@ class LowRankDiffusionMask final : public Mask {
   }
 
  private:
+  /// The kernels on a GPU do not add to the diagonal of factors.
+  bool offers_tiles() const { return u_.is_cpu(); }
+
   at::Tensor core() const {
     if (lambda_.is_cpu()) lambda_values(kLowRankOp, lambda_);  // a GPU would be waited for
     return core_of(u_.detach(), v_.detach(), lambda_.detach());

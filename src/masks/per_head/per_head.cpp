@@ -1,6 +1,7 @@
 #include "topomask/per_head.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <mutex>
 
@@ -21,10 +22,17 @@ at::Tensor keys(const SparsePattern& pattern) {
   return rows.repeat_interleave(pattern.offsets().diff()) * pattern.cols() + pattern.columns();
 }
 
-/// The union, made on first use and shared by every mask over the same patterns.
-struct UnionOnce {
+/// What tiles of several masks have in common, where they are of one kind over one structure.
+struct CommonTiles {
+  TileKind kind;
+  double rank;
+};
+
+/// What does not depend on the parameters, made on first use and shared by every mask over the same structures.
+struct Shared {
   std::mutex mutex;
-  std::optional<Union> made;
+  std::optional<Union> joined;
+  std::optional<std::optional<CommonTiles>> tiles;
 };
 
 Union unite(const std::vector<SparseMatrix>& matrices) {
@@ -38,6 +46,25 @@ Union unite(const std::vector<SparseMatrix>& matrices) {
   result.pattern = std::make_shared<SparsePattern>(rows, cols, at::constant_pad_nd(counts.cumsum(0), {1, 0}),
                                                    merged.remainder(cols).to(at::kInt));
   return result;
+}
+
+std::optional<CommonTiles> common_tiles(const std::vector<MaskPtr>& masks) {
+  const auto first = masks[0]->tiles();
+  if (!first) return std::nullopt;
+  const auto alike = [](const at::Tensor& a, const at::Tensor& b, bool equal) {
+    if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+    return a.sizes() == b.sizes() && (!equal || a.is_same(b) || a.equal(b));
+  };
+  for (size_t h = 1; h < masks.size(); ++h) {
+    const auto own = masks[h]->tiles();
+    if (!own || own->kind != first->kind || own->shift != first->shift || own->globals != first->globals ||
+        !alike(own->values, first->values, false) || !alike(own->right, first->right, false) ||
+        !alike(own->index, first->index, true)) {
+      return std::nullopt;
+    }
+  }
+  const bool factors = first->kind == TileKind::factors;
+  return CommonTiles{first->kind, factors ? static_cast<double>(first->values.size(-1)) : 0.0};
 }
 
 /// The dtype or device of the first mask that has one; the others follow it.
@@ -60,8 +87,8 @@ void check_alike(const char* what, const std::vector<MaskPtr>& masks, const Prop
 
 class PerHeadMask final : public Mask {
  public:
-  PerHeadMask(std::vector<MaskPtr> masks, std::shared_ptr<UnionOnce> joined)
-      : masks_(std::move(masks)), union_(std::move(joined)) {}
+  PerHeadMask(std::vector<MaskPtr> masks, std::shared_ptr<Shared> shared)
+      : masks_(std::move(masks)), shared_(std::move(shared)) {}
 
   std::string name() const override { return masks_[0]->name() + " per head"; }
   int64_t size() const override { return masks_[0]->size(); }
@@ -96,14 +123,32 @@ class PerHeadMask final : public Mask {
       entries += own.sparse_entries.value_or(0);
     }
     if (sparse) {
-      const std::lock_guard lock(union_->mutex);
+      const std::lock_guard lock(shared_->mutex);
       // Patterns of one kind over one graph overlap, and no union is larger than the matrix.
-      mean.sparse_entries =
-          union_->made ? static_cast<double>(union_->made->pattern->entries()) : std::min(entries / h * 1.5, n * n);
+      mean.sparse_entries = shared_->joined ? static_cast<double>(shared_->joined->pattern->entries())
+                                            : std::min(entries / h * 1.5, n * n);
       mean.factor_entries = *mean.sparse_entries + n;  // M and I
       mean.values_work += *mean.sparse_entries;
     }
+    if (const auto tiles = tiles_in_common()) {
+      mean.tiles = tiles->kind;
+      mean.tile_rank = tiles->rank;
+    }
     return mean;
+  }
+
+  std::optional<MaskTiles> tiles() const override {
+    if (!tiles_in_common()) return std::nullopt;
+    MaskTiles all = *masks_[0]->tiles();
+    std::vector<at::Tensor> values{all.values}, right{all.right};
+    for (size_t h = 1; h < masks_.size(); ++h) {
+      const MaskTiles own = *masks_[h]->tiles();
+      values.push_back(own.values);
+      right.push_back(own.right);
+    }
+    if (all.values.defined()) all.values = at::cat(values);
+    if (all.right.defined()) all.right = at::cat(right);
+    return all;
   }
 
   std::optional<SparseMatrix> sparse() const override {
@@ -138,7 +183,7 @@ class PerHeadMask final : public Mask {
       if (!rebuilt.back()) return nullptr;
       first = last;
     }
-    return std::make_shared<PerHeadMask>(std::move(rebuilt), union_);
+    return std::make_shared<PerHeadMask>(std::move(rebuilt), shared_);
   }
   MaskPtr to(const at::TensorOptions& target) const override {
     std::vector<MaskPtr> moved;
@@ -168,12 +213,22 @@ class PerHeadMask final : public Mask {
   }
 
   const Union& united(const std::vector<SparseMatrix>& matrices) const {
-    const std::lock_guard lock(union_->mutex);
-    if (!union_->made) {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->joined) {
       const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
-      union_->made = unite(matrices);
+      shared_->joined = unite(matrices);
     }
-    return *union_->made;
+    return *shared_->joined;
+  }
+
+  std::optional<CommonTiles> tiles_in_common() const {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->tiles) {
+      const c10::InferenceMode ordinary(false);
+      const at::NoGradGuard no_grad;
+      shared_->tiles = common_tiles(masks_);
+    }
+    return *shared_->tiles;
   }
 
   static at::Tensor head(const at::Tensor& x, int64_t h) { return x.narrow(1, h, 1).contiguous(); }
@@ -186,7 +241,7 @@ class PerHeadMask final : public Mask {
   }
 
   std::vector<MaskPtr> masks_;
-  std::shared_ptr<UnionOnce> union_;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace
@@ -201,7 +256,7 @@ MaskPtr per_head_mask(const std::vector<MaskPtr>& masks) {
   }
   check_alike("dtype", masks, [](const Mask& mask) { return mask.dtype(); });
   check_alike("device", masks, [](const Mask& mask) { return mask.device(); });
-  return masks.size() == 1 ? masks[0] : std::make_shared<PerHeadMask>(masks, std::make_shared<UnionOnce>());
+  return masks.size() == 1 ? masks[0] : std::make_shared<PerHeadMask>(masks, std::make_shared<Shared>());
 }
 
 }  // namespace topomask

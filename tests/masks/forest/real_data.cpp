@@ -17,7 +17,7 @@ namespace {
 
 const std::filesystem::path kTrees = std::filesystem::path(TOPOMASK_DATA_DIR) / "trees";
 
-/// The parents of the WordNet nouns; undefined where they are not at hand.
+/// The parents of the WordNet nouns; undefined where they are not installed.
 at::Tensor wordnet_parent() {
   const std::string path = kTrees / "wordnet_noun_tree.npz";
   if (!std::filesystem::exists(path)) return {};

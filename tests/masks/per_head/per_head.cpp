@@ -4,6 +4,7 @@
 
 #include "support/compare.h"
 #include "support/mask_contract.h"
+#include "topomask/encodings.h"
 #include "topomask/masks.h"
 #include "topomask/power_series.h"
 #include "topomask/toeplitz.h"
@@ -40,6 +41,42 @@ TEST(PerHeadMask, TakesHeadsOfDifferentFamiliesAndGraphs) {
       at::stack({at::ones({7, 7}, at::kDouble), alpha[0] * eye + alpha[1] * cycle.matrix().dense(), matrix,
                  path.matrix().dense() + eye, at::ones({7, 7}, at::kDouble).tril()});
   expect_mask_is(mask, reference);
+}
+
+TEST(PerHeadMask, OffersTheTilesOfMasksOfOneKind) {
+  const auto positive = [](at::IntArrayRef shape, uint64_t seed) {
+    return (normal(shape, seed).abs() + 0.1).requires_grad_();
+  };
+  const auto expect_tiles = [](const std::vector<MaskPtr>& masks, TileKind kind) {
+    const MaskPtr mask = per_head_mask(masks);
+    ASSERT_TRUE(mask->tiles());
+    EXPECT_EQ(mask->tiles()->kind, kind);
+    EXPECT_EQ(mask->counts().tiles, kind);
+    std::vector<at::Tensor> matrices;
+    for (const MaskPtr& each : masks) matrices.push_back(each->dense().to(at::kDouble));
+    expect_mask_is(mask, at::stack(matrices));
+  };
+  const at::Tensor a = positive({5, 7}, 1), b = positive({5, 7}, 2);
+  expect_tiles({toeplitz_mask({3, 4}, a), toeplitz_mask({3, 4}, b)}, TileKind::offsets);
+  expect_tiles({dense_mask(positive({9, 9}, 3)), dense_mask(positive({9, 9}, 4))}, TileKind::matrix);
+  const auto factors = [&](uint64_t seed) {
+    return free_features_mask(positive({8, 2}, seed), positive({8, 2}, seed + 1));
+  };
+  expect_tiles({factors(5), factors(7), factors(9)}, TileKind::factors);
+  const at::Tensor distances = at::randint(-1, 4, {6, 6}, at::kInt);
+  expect_tiles({shortest_path_mask(distances, positive({3}, 11)), shortest_path_mask(distances, positive({3}, 12))},
+               TileKind::places);
+  EXPECT_EQ(per_head_mask({causal_mask(5), causal_mask(5)})->tiles()->kind, TileKind::causal);
+}
+
+TEST(PerHeadMask, OffersNoTilesOfMasksThatDiffer) {
+  const at::Tensor offsets = normal({9}, 1), square = normal({5, 5}, 2), wide = normal({5, 3}, 3);
+  const auto tiles = [](const MaskPtr& a, const MaskPtr& b) { return per_head_mask({a, b})->tiles().has_value(); };
+  EXPECT_FALSE(tiles(toeplitz_mask({5}, offsets), dense_mask(square)));
+  EXPECT_FALSE(tiles(free_features_mask(wide, wide), free_features_mask(square, square)));
+  const at::Tensor near = at::zeros({5, 5}, at::kInt), far = at::ones({5, 5}, at::kInt), f = at::rand({3}, at::kDouble);
+  EXPECT_FALSE(tiles(shortest_path_mask(near, f), shortest_path_mask(far, f)));
+  EXPECT_FALSE(tiles(causal_mask(5), neighbours_mask(Graph::path(5).to(at::kDouble))));
 }
 
 TEST(PerHeadMask, OfOneMaskIsThatMask) {

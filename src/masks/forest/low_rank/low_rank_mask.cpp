@@ -121,6 +121,7 @@ class LowRankMask final : public Mask {
   std::optional<SparseMatrix> sparse() const override {
     if (!offers_sparse()) return std::nullopt;
     std::call_once(sparse_once_, [&] {
+      const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
       const TreePairs& pairs = structure_->forest.structure().pairs();
       const double* distance = pairs.distances.const_data_ptr<double>();
       sparse_ = {pairs.pattern->to(options_.device()),

@@ -69,6 +69,7 @@ const Bins& ForestStructure::bins() const {
 
 const TreePairs& ForestStructure::pairs() const {
   const std::lock_guard lock(mutex_);
+  const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
   if (!pairs_) pairs_ = make_pairs(*rooted_, lengths());
   return *pairs_;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include <memory>
 #include <mutex>
@@ -27,6 +28,7 @@ class PerDevice {
       }
     }
     std::erase_if(copies_, [](const auto& copy) { return copy.expired(); });
+    const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
     std::shared_ptr<const T> made = make();
     copies_.push_back(made);
     return made;

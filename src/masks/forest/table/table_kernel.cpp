@@ -70,7 +70,7 @@ template <class S>
 TOPOMASK_INLINE void hankel_rows_body(const HankelArgs<typename S::Scalar>& args, int64_t begin, int64_t end) {
   int64_t s = begin;
   for (; s + kHankelBins <= end; s += kHankelBins) {
-    // What all four meet, then what the shallower ones meet besides.
+    // What all four meet, then what the shallower ones meet in addition.
     const int64_t common = within_table(args, s + kHankelBins - 1);
     hankel_tiles<S, kHankelBins>(args, s, common);
     for (int64_t b = s; b < s + kHankelBins; ++b) {

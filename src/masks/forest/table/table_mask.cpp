@@ -32,7 +32,10 @@ struct TableStructure {
 
   /// The same for all pairs inside trees, made once.
   const at::Tensor& pair_index() const {
-    std::call_once(pairs_once, [this] { pairs_index = clamped(forest.structure().pairs().distances); });
+    std::call_once(pairs_once, [this] {
+      const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
+      pairs_index = clamped(forest.structure().pairs().distances);
+    });
     return pairs_index;
   }
 
@@ -84,6 +87,7 @@ class TableMask final : public Mask {
   std::optional<SparseMatrix> sparse() const override {
     if (!offers_sparse()) return std::nullopt;
     std::call_once(pairs_once_, [this] {
+      const c10::InferenceMode ordinary(false);
       pairs_ = structure_->forest.structure().pairs().pattern->to(f_.device());
       pair_index_ = structure_->pair_index().to(f_.device());
     });

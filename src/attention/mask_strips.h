@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "topomask/mask.h"
+
+namespace topomask {
+
+/// Rows first … first+count−1 of M.
+struct Strip {
+  int64_t index, first, count;
+};
+
+/// Rows of any mask, a strip at a time, and the way back from their gradients to what M is made of. A strip comes from
+/// the entries of the sparse form where M has few, and from products Mᵀ·e_i otherwise. O(strip) memory, beyond what the
+/// mask itself keeps.
+class MaskStrips {
+ public:
+  /// `like` has the dtype and the device of the rows.
+  MaskStrips(MaskPtr mask, const at::TensorOptions& like);
+
+  const std::vector<Strip>& strips() const { return strips_; }
+
+  /// What the rows are differentiable in: the values of the sparse form, or the mask's parameters.
+  const std::vector<at::Tensor>& sources() const { return sources_; }
+
+  /// [H, count, N], for the values that sources() had and nothing recorded; `sources` are those saved by autograd.
+  at::Tensor rows(const std::vector<at::Tensor>& sources, const Strip& strip) const;
+
+  /// Adds ∂⟨grad, rows⟩ of each source to `totals`, which start as undefined tensors.
+  void add_gradients(const std::vector<at::Tensor>& sources, const Strip& strip, const at::Tensor& grad,
+                     std::vector<at::Tensor>& totals) const;
+
+ private:
+  /// e_i of the strip as columns: [1, H, N, count].
+  at::Tensor units(const Strip& strip) const;
+  /// Where the entries of the strip are in its count·N values.
+  at::Tensor places(const Strip& strip) const;
+
+  MaskPtr mask_;
+  at::TensorOptions like_;
+  std::vector<Strip> strips_;
+  PatternPtr pattern_;                // of the sparse form
+  std::vector<int64_t> first_entry_;  // of each strip, and the end
+  std::vector<at::Tensor> sources_;
+};
+
+/// How many rows a strip of a mask with that many heads has.
+int64_t strip_rows(int64_t nodes, int64_t heads, bool on_cuda);
+
+/// How many values of scores a strip may have; the batch is cut where it would have more.
+int64_t strip_values(bool on_cuda);
+
+/// Whether strips come from the sparse form, by how many entries it has.
+bool strips_from_entries(const MaskCounts& counts, int64_t nodes);
+
+}  // namespace topomask
