@@ -248,10 +248,18 @@ void bind_mask(torch::Library& m) {
            })
       .def("dense", [](const MaskRef& self) { return self->value->dense(); })
       // Pattern and values, or nothing where the mask has no sparse form.
-      .def("sparse", [](const MaskRef& self) -> std::optional<std::tuple<Ref<PatternPtr>, at::Tensor>> {
-        const auto matrix = self->value->sparse();
-        if (!matrix) return std::nullopt;
-        return std::make_tuple(hold(matrix->pattern), matrix->values);
+      .def("sparse",
+           [](const MaskRef& self) -> std::optional<std::tuple<Ref<PatternPtr>, at::Tensor>> {
+             const auto matrix = self->value->sparse();
+             if (!matrix) return std::nullopt;
+             return std::make_tuple(hold(matrix->pattern), matrix->values);
+           })
+      // MaskTiles of the fused route: kind, -1 for none, index, shift, values.
+      .def("tiles", [](const MaskRef& self) {
+        const auto offered = self->value->tiles();
+        const MaskTiles tiles = offered.value_or(MaskTiles{});
+        const int64_t kind = offered ? static_cast<int64_t>(tiles.kind) : -1;
+        return std::make_tuple(kind, or_none(tiles.index), tiles.shift, or_none(tiles.values));
       });
 }
 

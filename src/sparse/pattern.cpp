@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "core/checks.h"
+#include "ops/constant_offsets.h"
 #include "ops/product_pattern/op.h"
 #include "ops/row_tiles/op.h"
 #include "sparse/hops.h"
@@ -105,6 +106,7 @@ const SparsePattern::Transposed& SparsePattern::transposed() const {
     const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
     if (!columns_.is_cpu()) {
       transposed_ = transposed_by_sorting(*this);
+      for (const at::Tensor& constant : {offsets_, transposed_.offsets}) ops::ConstantOffsets::add(constant);
       return;
     }
     Transposed t{at::zeros({cols_ + 1}, at::kLong), at::empty({entries()}, at::kInt),

@@ -144,7 +144,7 @@ TOPOMASK_INLINE void backward_entries(const AttentionBackwardArgs<typename S::Sc
   const int64_t first = args.offsets[i], count = args.offsets[i + 1] - first, whole = count / 4 * 4;
   const T* values = args.values + first;
   const T inverse = 1 / clamp_denominator(args.denominator[i], args.eps);
-  // g_i · out_i, from what is at hand; a clamped D does not move with A.
+  // g_i · out_i, from what is already loaded; a clamped D does not move with A.
   T mean = 0;
   if (!is_clamped(args.denominator[i], args.eps)) {
     Quad sum{};

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_bf16.h>
@@ -10,6 +11,7 @@
 #include "core/cuda/dispatch.h"
 #include "core/cuda/long_rows.h"
 #include "core/cuda/strands.h"
+#include "ops/constant_offsets.h"
 #include "ops/row_layout.h"
 #include "ops/row_tiles/layout.h"
 #include "ops/sparse_attention/cuda_kernel.h"
@@ -39,6 +41,14 @@ const int32_t* tiles(const char* name, const Tensor& given, int64_t rows, const 
   return uses_tiles(shape) ? given.const_data_ptr<int32_t>() : nullptr;
 }
 
+/// Whether a launch must look for long rows: for patterns of the library it is known after the first call.
+bool may_have_long_rows(const Tensor& offsets, int64_t entries, int64_t distinct_columns, int longest_short) {
+  if (!cuda::may_have_long_rows(entries, distinct_columns, longest_short)) return false;
+  const bool may_wait = c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
+  const auto longest = ConstantOffsets::longest_row(offsets, may_wait);
+  return !longest || *longest > longest_short;
+}
+
 /// The rule, sizes and inputs of a call; outputs are null.
 template <class T, class A>
 cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values,
@@ -63,6 +73,7 @@ cuda::AttentionArgs<T, A> arguments(const Tensor& q, const Tensor& k, const Tens
   args.features = static_cast<int>(q.size(3));
   args.value_dim = static_cast<int>(v.size(3));
   args.longest_short_row = cuda::longest_short_row(args.entries, args.rows);
+  args.may_have_long_rows = may_have_long_rows(pattern.offsets, args.entries, args.cols, args.longest_short_row);
   args.scale = static_cast<A>(rule.scale);
   args.eps = std::max(static_cast<A>(rule.eps), std::numeric_limits<A>::min());
   return args;
@@ -109,7 +120,6 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
   const int64_t strands = want_values ? cuda::strands(pattern.rows(), slices, values.size(0)) : slices;
   const Tensor grad_values = want_values ? cuda::strand_sums(strands, pattern.entries(), slices, values.options())
                                          : at::empty({0, 0}, values.options());
-  const Tensor pairs = at::empty({slices, pattern.entries(), 2}, values.options());
   cuda::dispatch(q.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
     cuda::AttentionBackwardArgs<T, A> args{};
     args.forward = arguments<T, A>(q_rows, k_rows, v_rows, plain_values, pattern, rule);
@@ -129,7 +139,10 @@ Four backward_cuda(const Tensor& grad_out, const Tensor& q, const Tensor& k, con
     args.grad_values = want_values ? grad_values.mutable_data_ptr<A>() : nullptr;
     args.strands = strands;
     args.longest_short_column = cuda::longest_short_row(pattern.entries(), pattern.cols());
-    args.pairs = reinterpret_cast<cuda::Pair<A>*>(pairs.mutable_data_ptr<A>());
+    args.may_have_long_columns =
+        may_have_long_rows(pattern.t_offsets, pattern.entries(), pattern.rows(), args.longest_short_column);
+    const Tensor pairs = at::empty({slices, pattern.entries(), cuda::kPairBytes<T, A>}, q.options().dtype(at::kByte));
+    args.pairs = pairs.mutable_data_ptr();
     cuda::sparse_attention_backward(args, c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();

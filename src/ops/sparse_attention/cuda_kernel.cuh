@@ -224,7 +224,7 @@ void sparse_attention(const AttentionArgs<T, A>& args, cudaStream_t stream) {
       long_kernel = long_forward_kernel<T, A, kLanes, kChunks, true>;
     }
     if (!args.tiles) kernel<<<blocks(args.rows * args.slices, kLanes), kThreads, 0, stream>>>(args);
-    if (may_have_long_rows(args.entries, args.cols, args.longest_short_row)) {
+    if (args.may_have_long_rows) {
       long_kernel<<<long_row_blocks(args.rows, args.slices), kLongThreads, 0, stream>>>(args);
     }
   });
@@ -243,7 +243,7 @@ void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStre
         backward_rows_kernel<T, A, kLanes, kChunks>
             <<<blocks(a.rows * args.strands, kLanes), kThreads, 0, stream>>>(args);
       }
-      if (may_have_long_rows(a.entries, a.cols, a.longest_short_row)) {
+      if (a.may_have_long_rows) {
         long_rows_kernel<T, A, kLanes, kChunks>
             <<<long_row_blocks(a.rows, args.strands), kLongThreads, 0, stream>>>(args);
       }
@@ -256,7 +256,7 @@ void sparse_attention_backward(const AttentionBackwardArgs<T, A>& args, cudaStre
         backward_columns_kernel<T, A, kLanes, kChunks>
             <<<blocks(a.cols * a.slices, kLanes), kThreads, 0, stream>>>(args);
       }
-      if (may_have_long_rows(a.entries, a.rows, args.longest_short_column)) {
+      if (args.may_have_long_columns) {
         long_columns_kernel<T, A, kLanes, kChunks>
             <<<long_row_blocks(a.cols, a.slices), kLongThreads, 0, stream>>>(args);
       }

@@ -19,6 +19,10 @@ struct Pair {
   A grad_score;  ///< ∂L/∂s_ij
 };
 
+/// Bytes of a pair in memory: in bfloat16 both are rounded as they will be multiplied, to one word.
+template <class T, class A>
+inline constexpr int64_t kPairBytes = std::is_same_v<T, __nv_bfloat16> ? 4 : 2 * sizeof(A);
+
 /// From one row, head, batch of a tensor [B, H, N, C] to the next, in values.
 struct RowStrides {
   int64_t batch, head, row;
@@ -40,7 +44,8 @@ struct AttentionArgs {
   int64_t rows, cols, entries;
   int64_t slices, heads, value_heads;
   int features, value_dim;
-  int longest_short_row;  ///< long_rows.h
+  int longest_short_row;    ///< long_rows.h
+  bool may_have_long_rows;  ///< where it is false, nothing looks for them
   A scale, eps;
 };
 
@@ -58,8 +63,9 @@ struct AttentionBackwardArgs {
   T* grad_v;
   A* grad_values;   ///< [strands, entries], slice s adds to row s mod strands; null where it is not wanted
   int64_t strands;  ///< a multiple of value_heads; `slices` of them take as many threads as there are
-  Pair<A>* pairs;   ///< [slices, entries], between the two passes
+  void* pairs;      ///< [slices, entries] of kPairBytes, between the two passes
   int longest_short_column;
+  bool may_have_long_columns;
 };
 
 /// Whether there are kernels over tiles.

@@ -35,8 +35,8 @@ __device__ __forceinline__ A limited(A exponent) {
 
 template <class T, class A>
 __device__ __forceinline__ EntryPair<T, A>* pairs_of(const AttentionBackwardArgs<T, A>& b) {
-  static_assert(sizeof(EntryPair<T, A>) <= sizeof(Pair<A>));
-  return reinterpret_cast<EntryPair<T, A>*>(b.pairs);
+  static_assert(sizeof(EntryPair<T, A>) == kPairBytes<T, A>);
+  return static_cast<EntryPair<T, A>*>(b.pairs);
 }
 
 }  // namespace topomask::cuda

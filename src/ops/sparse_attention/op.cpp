@@ -76,7 +76,7 @@ Four backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Te
 
 namespace {
 
-/// The backward pass on the CPU saves a pass over the entries with the scores at hand. They are kept where they take at
+/// The backward pass on the CPU saves a pass over the entries with the stored scores. They are kept where they take at
 /// most half the memory of what it needs anyway: one scalar per entry against m + d per row.
 bool worth_keeping_scores(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, TensorList pattern) {
   const bool differentiated = at::GradMode::is_enabled() &&

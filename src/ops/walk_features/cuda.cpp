@@ -42,13 +42,15 @@ Tensor walk_features_backward_cuda(const Tensor& grad, const Tensor& hops, const
                                    const Tensor& feature_offsets, int64_t terms, double scale) {
   const TripleTensors triples("walk_features_backward", grad, "grad", hops, loads, feature_offsets);
   const c10::cuda::CUDAGuard guard(grad.device());
-  const Tensor plain = grad.contiguous(), sums = at::zeros({grad.size(0), terms}, grad.options().dtype(at::kDouble));
+  const Tensor plain = grad.contiguous();
+  const Tensor partial =
+      at::empty({grad.size(0), terms, cuda::gradient_blocks(triples.entries())}, grad.options().dtype(at::kDouble));
   cuda::with_real(grad.scalar_type(), [&]<class T>(T) {
     cuda::walk_features_backward(feature_args<T>(triples, grad.size(0), terms, scale), plain.const_data_ptr<T>(),
-                                 sums.mutable_data_ptr<double>(), c10::cuda::getCurrentCUDAStream());
+                                 partial.mutable_data_ptr<double>(), c10::cuda::getCurrentCUDAStream());
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return sums.to(grad.scalar_type());
+  return partial.sum(-1).to(grad.scalar_type());
 }
 
 }  // namespace

@@ -23,8 +23,11 @@ struct FeatureArgs {
 template <class T>
 void walk_features(const FeatureArgs<T>& args, const T* f, T* values, cudaStream_t stream);
 
-/// grad_f[h, t] += scale·Σ grad[h, p]·load over the triples with hop t, in double; grad_f [H, terms].
+int64_t gradient_blocks(int64_t entries);
+
+/// partial [H, terms, gradient_blocks(entries)], whose sums are grad_f[h, t] = scale·Σ grad[h, p]·load over the triples
+/// with hop t, in double and always in the same order. Triples are read once for each sixteen terms.
 template <class T>
-void walk_features_backward(const FeatureArgs<T>& args, const T* grad, double* grad_f, cudaStream_t stream);
+void walk_features_backward(const FeatureArgs<T>& args, const T* grad, double* partial, cudaStream_t stream);
 
 }  // namespace topomask::cuda
