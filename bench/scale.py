@@ -2,10 +2,10 @@
 """What attention over ranks costs, measured and extrapolated; docs/scale.md has the tables.
 
     torchrun --nproc-per-node 4 bench/scale.py measure [--graph FILE | --side 512]   # a line of JSON for each mask
-    torchrun --nproc-per-node 2 bench/scale.py overlap   # how much of the exchanges is hidden behind local rows
+    torchrun --nproc-per-node 2 bench/scale.py overlap --side 512   # how much of the exchanges is hidden behind local rows
     python bench/scale.py step [--graph FILE]            # time and memory of a training step
     python bench/scale.py halo [--parts 64]         # halo rows over many parts, counted in one process, in the same form
-    python bench/scale.py table [--measured FILE]   # 10^8 and 10^9 nodes on 8 to 256 GPUs, from such lines
+    python bench/scale.py table [--measured FILE]   # 10^8 and 10^9 nodes on 8 to 256 GPUs, from lines of measure and halo
 
 `measure` without torchrun is one rank. Times are medians of the slowest rank.
 """
@@ -236,14 +236,17 @@ def halo(arguments):
 
 
 def table(arguments):
-    """Halo rows of a rank grow as the border of its part, c·√rows; the mask's bytes and entries as its rows."""
+    """Halo rows of a rank grow as the border of its part, c·√rows; the mask's bytes, compute and peak memory as its rows."""
     with open(arguments.measured) as file:
         lines = [json.loads(line) for line in file if line.startswith("{")]
     width, layers, s = arguments.heads * arguments.dim, arguments.layers, 2  # bfloat16
-    print(f"{arguments.layers} layers, {arguments.heads} heads of {arguments.dim}, bfloat16; {arguments.bandwidth:g} GB/s a GPU\n")
-    print("| mask | nodes | GPUs | rows a GPU | halo rows a GPU | mask a GPU, GB | activations a GPU, GB | sent a GPU and step, MB | ms |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for name in dict.fromkeys(line["mask"] for line in lines):
+    setting = f"{arguments.heads} heads of {arguments.dim}, bfloat16; {arguments.bandwidth:g} GB/s a GPU"
+    print(f"{layers} layers, {setting} of {arguments.memory:g} GB\n")
+    columns = "mask", "nodes", "GPUs", "rows a GPU", "halo rows a GPU", "mask a GPU, GB", "activations a GPU, GB"
+    columns = *columns, f"fits {arguments.memory:g} GB", "compute, ms", "sent a GPU and step, MB", "sending, ms"
+    print(f"| {' | '.join(columns)} |")
+    print("|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|")
+    for name in dict.fromkeys(line["mask"] for line in lines if line["mask"] in (arguments.masks or [line["mask"]])):
         measured = [line for line in lines if line["mask"] == name and line["ranks"] > 1]
         constant = max(line["halo"] / math.sqrt(line["rows"]) for line in measured)
         bytes_a_row = max(line["mask_bytes"] / line["rows"] for line in measured if "mask_bytes" in line)
@@ -251,13 +254,16 @@ def table(arguments):
             for gpus in (8, 16, 32, 64, 128, 256):
                 rows = nodes / gpus
                 halo = constant * math.sqrt(rows)
-                # Kept for the backward pass in each layer: the input, q, k, v, the output, and the hidden layer of 4 widths.
-                activations = layers * rows * width * 9 * s
+                # Kept for the backward pass in each layer: the input, q, k, v, the output, and the hidden layer.
+                activations = layers * rows * width * (5 + arguments.mlp_ratio) * s
                 sent = 2 * layers * halo * arguments.heads * 2 * arguments.dim * s
-                cells = (f"{rows:.3g}", f"{halo:.3g}", f"{rows * bytes_a_row / 1e9:.3g}", f"{activations / 1e9:.3g}")
-                times = f"{sent / 1e6:.3g}", f"{sent / arguments.bandwidth / 1e6:.2g}"
-                print(f"| {name} | {nodes:.0e} | {gpus} | {' | '.join(cells + times)} |")
-        print(f"| | | | *{name}: {constant:.2f}·√rows halo rows, {bytes_a_row:.0f} bytes a row* | | | | | |", file=sys.stderr)
+                peak = rows * arguments.peak_gib * 2**30 / arguments.step_nodes
+                compute = rows * arguments.step_milliseconds / arguments.step_nodes
+                cells = f"{rows:.3g}", f"{halo:.3g}", f"{rows * bytes_a_row / 1e9:.3g}", f"{activations / 1e9:.3g}"
+                fits = "yes" if peak < arguments.memory * 1e9 else f"no, {peak / 1e9:.3g}"
+                times = f"{compute:.3g}", f"{sent / 1e6:.3g}", f"{sent / arguments.bandwidth / 1e6:.2g}"
+                print(f"| {name} | {nodes:.0e} | {gpus} | {' | '.join((*cells, fits, *times))} |")
+        print(f"{name}: {constant:.2f}·√rows halo rows, {bytes_a_row:.0f} bytes a row", file=sys.stderr)
 
 
 if __name__ == "__main__":
@@ -280,10 +286,17 @@ if __name__ == "__main__":
         command.add_argument("--method", default="automatic")
     counted.set_defaults(run=halo)
     two = commands.add_parser("table")
-    two.add_argument("--measured", default="scale.jsonl", help="what `measure` printed")
+    two.add_argument("--measured", default="scale.jsonl", help="what `measure` and `halo` printed")
     two.add_argument("--layers", type=int, default=2)
     two.add_argument("--heads", type=int, default=4)
     two.add_argument("--dim", type=int, default=16)
+    two.add_argument("--mlp-ratio", type=int, default=2, help="widths of the hidden layer, as in examples/roads.json")
+    two.add_argument("--masks", nargs="*", help="those of the lines that are named so; all without")
+    two.add_argument("--memory", type=float, default=141.0, help="GB of a GPU, here an H200")
+    # One step of bench/whole_graph.py on an H200, forward and backward (docs/performance-gpu.md).
+    two.add_argument("--step-nodes", type=float, default=1_988_100, help="nodes of the training step that was measured, ...")
+    two.add_argument("--step-milliseconds", type=float, default=39.2, help="its time ...")
+    two.add_argument("--peak-gib", type=float, default=10.7, help="and its peak memory")
     two.add_argument("--bandwidth", type=float, default=50.0, help="GB/s that a GPU sends")
     two.set_defaults(run=table)
     given = parser.parse_args()

@@ -127,15 +127,55 @@ struct HaloRows {
   at::Tensor send_index;             ///< int64 [s]: the rows of this rank that it sends, rank by rank
   std::vector<int64_t> send_splits;  ///< [ranks]: how many to each
   std::vector<int64_t> recv_splits;  ///< [ranks]: how many come from each
+  /// The most rows that one rank sends another, the same number on every rank: it decides into how many messages they
+  /// are cut. Where it is negative, each exchange finds it by an all-reduce, which waits for every rank.
+  int64_t largest = -1;
 };
 
-/// The halo [..., h, C] of x [..., n, C], by an all-to-all of torch.distributed over the process group of that name
-/// (the operator `_c10d_functional::all_to_all_single`, so that no header of a backend is needed). Differentiable in x:
-/// backward, gradients travel back and are added up. A collective call, also backward. The operator `halo_exchange`.
-at::Tensor halo_exchange(const at::Tensor& x, const HaloRows& rows, const std::string& group);
+/// The most bytes that one rank sends another in one message; Gloo fails on those of several gigabytes.
+constexpr int64_t kMessageBytes = int64_t{1} << 28;
 
-/// Σ over the ranks of x, on every rank; differentiable, backward the sum of the gradients of all ranks. A collective
-/// call, also backward. The operator `sum_over_ranks`.
+/// A halo exchange under way: rows travel while the caller computes what needs none of them.
+class HaloExchange {
+ public:
+  struct Travel;
+
+  ~HaloExchange();
+  HaloExchange(HaloExchange&&) noexcept;
+  HaloExchange& operator=(HaloExchange&&) noexcept;
+
+  /// x, to compute with meanwhile in its place: gradients of the halo are then added to those of the local work once
+  /// that is over, backward too, so that their travel is hidden behind it.
+  const at::Tensor& own() const { return own_; }
+
+  /// The halo [..., h, C], once it is there; the same tensor each time.
+  at::Tensor wait();
+
+ private:
+  friend HaloExchange start_halo_exchange(const at::Tensor& x, const HaloRows& rows, const std::string& group,
+                                          int64_t message_bytes);
+  HaloExchange(const at::Tensor& x, HaloRows rows, const std::string& group, int64_t message_bytes);
+
+  c10::intrusive_ptr<Travel> travel_;
+  at::Tensor sent_, own_, halo_;
+};
+
+/// Starts to send the rows of x [..., n, C] that other ranks need, by all-to-alls of torch.distributed over the process
+/// group of that name (the operator `_c10d_functional::all_to_all_single`, so that no header of a backend is needed),
+/// and returns at once; `wait` gives the halo. Rows whose bytes to one rank exceed message_bytes travel in several
+/// messages. Differentiable in x: backward, gradients of the halo start to travel back when they are known, and are
+/// awaited after those of what was computed between the two calls. Every rank starts and waits, and differentiates
+/// something of its halo if one does. The operator `start_halo_exchange`.
+HaloExchange start_halo_exchange(const at::Tensor& x, const HaloRows& rows, const std::string& group,
+                                 int64_t message_bytes = kMessageBytes);
+
+/// The halo [..., h, C] of x [..., n, C]: starts the exchange and waits for it. A collective call, also backward. The
+/// operator `halo_exchange`.
+at::Tensor halo_exchange(const at::Tensor& x, const HaloRows& rows, const std::string& group,
+                         int64_t message_bytes = kMessageBytes);
+
+/// Σ over the ranks of x, on every rank, in messages of at most kMessageBytes; differentiable, backward the sum of the
+/// gradients of all ranks. A collective call, also backward. The operator `sum_over_ranks`.
 at::Tensor sum_over_ranks(const at::Tensor& x, const std::string& group);
 
 }  // namespace topomask

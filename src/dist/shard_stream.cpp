@@ -1,16 +1,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "dist/write_shard.h"
+#include "io/append_file.h"
 #include "io/input_file.h"
-#include "io/output_file.h"
 #include "io/text_reader.h"
 #include "topomask/dist.h"
 
@@ -26,16 +23,16 @@ static_assert(sizeof(StreamedEdge) == 16);
 /// The edges of each part, in the order of the input, in one temporary file a part that does not outlive this object.
 class EdgeBuckets {
  public:
-  EdgeBuckets(const std::string& folder, int64_t parts) : folder_(folder), buffers_(static_cast<size_t>(parts)) {}
+  EdgeBuckets(const std::string& folder, int64_t parts) : folder_(folder), buckets_(static_cast<size_t>(parts)) {}
   ~EdgeBuckets() {
     std::error_code ignored;
-    for (size_t part = 0; part < buffers_.size(); ++part) std::filesystem::remove(path(part), ignored);
+    for (size_t part = 0; part < buckets_.size(); ++part) std::filesystem::remove(path(part), ignored);
   }
   EdgeBuckets(const EdgeBuckets&) = delete;
   EdgeBuckets& operator=(const EdgeBuckets&) = delete;
 
   void add(int32_t part, StreamedEdge edge) {
-    auto& buffer = buffers_[static_cast<size_t>(part)];
+    auto& buffer = buckets_[static_cast<size_t>(part)].buffer;
     if (buffer.capacity() == 0) buffer.reserve(kBuffered);
     buffer.push_back(edge);
     if (buffer.size() == kBuffered) flush(static_cast<size_t>(part));
@@ -45,12 +42,14 @@ class EdgeBuckets {
   std::vector<StreamedEdge> take(int64_t part) {
     const auto place = static_cast<size_t>(part);
     flush(place);
-    buffers_[place].shrink_to_fit();
-    std::vector<StreamedEdge> edges;
-    if (std::filesystem::exists(path(place))) {
+    buckets_[place].buffer.shrink_to_fit();
+    std::vector<StreamedEdge> edges(buckets_[place].written);
+    if (!edges.empty()) {
+      const size_t bytes = edges.size() * sizeof(StreamedEdge);
       io::InputFile file({"shard_edge_list", path(place)});
-      edges.resize(static_cast<size_t>(file.size().value_or(0)) / sizeof(StreamedEdge));
-      file.read_at(0, reinterpret_cast<char*>(edges.data()), edges.size() * sizeof(StreamedEdge));
+      const int64_t size = file.size().value_or(0);
+      if (size != static_cast<int64_t>(bytes)) io::fail(file.origin(), "expected ", bytes, " bytes, got ", size);
+      file.read_at(0, reinterpret_cast<char*>(edges.data()), bytes);
       std::filesystem::remove(path(place));
     }
     return edges;
@@ -59,24 +58,27 @@ class EdgeBuckets {
  private:
   static constexpr size_t kBuffered = (1 << 20) / sizeof(StreamedEdge);
 
+  struct Bucket {
+    std::vector<StreamedEdge> buffer;
+    size_t written = 0;  ///< edges in the file
+  };
+
   std::string path(size_t part) const { return c10::str(folder_, "/edges-", part, ".partial"); }
 
   void flush(size_t part) {
-    auto& buffer = buffers_[part];
+    auto& [buffer, written] = buckets_[part];
     if (buffer.empty()) return;
-    const io::Origin origin{"shard_edge_list", path(part)};
-    // Opened for each megabyte, so that a thousand parts do not take a thousand descriptors.
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(origin.path.c_str(), "ab"), &std::fclose);
-    if (!file) io::fail(origin, "cannot be written: ", std::strerror(errno));
-    const size_t written = std::fwrite(buffer.data(), sizeof(StreamedEdge), buffer.size(), file.get());
-    if (written != buffer.size() || std::fflush(file.get()) != 0) {
-      io::fail(origin, "cannot be written: ", std::strerror(errno));
-    }
+    // Opened for each megabyte, so that a thousand parts do not take a thousand descriptors. What a process that was
+    // killed left behind under this name is dropped.
+    using Start = io::AppendFile::Start;
+    io::AppendFile file({"shard_edge_list", path(part)}, written == 0 ? Start::empty : Start::keep);
+    file.append({reinterpret_cast<const char*>(buffer.data()), buffer.size() * sizeof(StreamedEdge)});
+    written += buffer.size();
     buffer.clear();
   }
 
   std::string folder_;
-  std::vector<std::vector<StreamedEdge>> buffers_;
+  std::vector<Bucket> buckets_;
 };
 
 void read_edges(io::TextReader& reader, const Partition& partition, bool directed, at::ScalarType dtype,

@@ -3,6 +3,7 @@ others: every rank must run the backward pass."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -32,24 +33,51 @@ class _Way:
 
 
 class _Start(torch.autograd.Function):
-    """Forward: starts to send rows. Backward: waits for their gradients, and adds them up."""
+    """Forward: starts to send rows of xs, each [..., n, C]. Backward: waits for their gradients, and adds them up.
+
+    Returns what is sent, then for each x itself, then for each x its rows `used`. What is computed from these instead of x has
+    gradients that come here, where rows are added to one tensor: sums of zeros with few rows take more time than those rows.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, way: _Way) -> Tensor:
-        ctx.way, ctx.shape = way, x.shape
-        index = way.plan.send_on(x.device)
-        sent = x.index_select(-2, index).movedim(-2, 0).flatten(1)  # also where no row is sent
+    def forward(ctx: Any, way: _Way, used: Tensor | None, *xs: Tensor) -> tuple[Tensor, ...]:
+        ctx.way, ctx.used, ctx.shapes = way, used, [x.shape for x in xs]
+        ctx.set_materialize_grads(False)
+        index = way.plan.send_on(xs[0].device)
+        rows = [x.index_select(-2, index) for x in xs]
+        sent = (rows[0] if len(rows) == 1 else torch.cat(rows, -1)).movedim(-2, 0).flatten(1)  # also where no row is sent
         way.start(sent, back=False)
-        return sent
+        seen = [] if used is None else [x.index_select(-2, used) for x in xs]
+        return sent, *(x.view_as(x) for x in xs), *seen
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        way, shape = ctx.way, ctx.shape
-        rows = way.finish()  # what `grad` is once the exchange is over
+    def backward(ctx: Any, sent: Tensor | None, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        way, shapes, count = ctx.way, ctx.shapes, len(ctx.shapes)
+        totals = list(grads[:count])
+        for place, grad in enumerate(grads[count:]):
+            if grad is not None and ctx.needs_input_grad[2 + place]:
+                totals[place] = _added(totals[place], ctx.used, grad, shapes[place])
+        rows = way.finish()  # what `sent` is once the exchange is over
         index = way.plan.send_on(rows.device)
-        result = rows.new_zeros(shape)
-        result.index_add_(-2, index, rows.view(rows.shape[0], *shape[:-2], shape[-1]).movedim(0, -2))
-        return result, None
+        parts = (
+            rows.view(rows.shape[0], *shapes[0][:-2], sum(shape[-1] for shape in shapes))
+            .movedim(0, -2)
+            .split([shape[-1] for shape in shapes], -1)
+        )
+        for place, part in enumerate(parts):
+            if ctx.needs_input_grad[2 + place]:
+                own = totals[place] is not None and totals[place] is not grads[place]
+                totals[place] = _added(totals[place], index, part, shapes[place], in_place=own)
+            else:
+                totals[place] = None
+        return None, None, *totals
+
+
+def _added(total: Tensor | None, index: Tensor, rows: Tensor, shape: torch.Size, in_place: bool = False) -> Tensor:
+    """total [..., n, C], 0 where None, with `rows` added to its rows `index`."""
+    if total is None:
+        return rows.new_zeros(shape).index_add_(-2, index, rows)
+    return total.index_add_(-2, index, rows) if in_place else total.index_add(-2, index, rows)
 
 
 class _Finish(torch.autograd.Function):
@@ -70,21 +98,29 @@ class _Finish(torch.autograd.Function):
 
 
 class Exchange:
-    """The rows of x [..., n, C] that other ranks own: `begin` sends, `end` gives them as [..., h, C]. Differentiable in x."""
+    """The rows of xs, each [..., n, C], that other ranks own: making one sends, `end` gives them, [..., h, C] for each x.
+    Differentiable in xs.
 
-    def __init__(self, plan: HaloPlan, x: Tensor) -> None:
+    own: xs, and used: their rows `used` (xs where that is None), to compute with in the place of xs: then their gradients and
+    those of what was sent are added up in one tensor.
+    """
+
+    def __init__(self, plan: HaloPlan, xs: Sequence[Tensor], used: Tensor | None = None) -> None:
         self._way = _Way(plan)
-        self._shape = x.shape
-        self._sent = _Start.apply(x, self._way)  # type: ignore[no-untyped-call]
+        self._leading, self._widths = xs[0].shape[:-2], [x.shape[-1] for x in xs]
+        made: tuple[Tensor, ...] = _Start.apply(self._way, used, *xs)  # type: ignore[no-untyped-call]
+        self._sent, self.own = made[0], made[1 : 1 + len(xs)]
+        self.used = self.own if used is None else made[1 + len(xs) :]
 
-    def end(self) -> Tensor:
+    def end(self) -> tuple[Tensor, ...]:
         rows: Tensor = _Finish.apply(self._sent, self._way)  # type: ignore[no-untyped-call]
-        return rows.view(rows.shape[0], *self._shape[:-2], self._shape[-1]).movedim(0, -2)
+        width = sum(self._widths)
+        return rows.view(rows.shape[0], *self._leading, width).movedim(0, -2).split(self._widths, -1)
 
 
 def halo_of(plan: HaloPlan, x: Tensor) -> Tensor:
     """The halo rows [..., h, C] of x [..., n, C]. Differentiable; a collective call, also backward."""
-    return Exchange(plan, x).end()
+    return Exchange(plan, [x]).end()[0]
 
 
 class _Scatter(torch.autograd.Function):

@@ -21,7 +21,7 @@ DEFAULT_MESSAGE_BYTES = 1 << 28
 
 
 class RankError(ConnectionError):
-    """Another rank died, stalled or could not be reached; the text names it."""
+    """Another rank died, stalled or could not be reached; the message names it."""
 
 
 class Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,13 +23,8 @@ class Layout:
     def __init__(self, partition: Partition, group: Group | None = None) -> None:
         self.group = Group() if group is None else group
         self.partition = self.group.together("Layout", lambda: _with_parts(partition, self.group.size))
-        version = _library.build_of(_library.library_path()).get("version", "0.1.0")
-        self.group.agree(
-            "Layout",
-            nodes=partition.num_nodes,
-            partition=partition.fingerprint,
-            version=int.from_bytes(version.encode()[:8], "big"),
-        )
+        agree_on_version("Layout", self.group)
+        self.group.agree("Layout", nodes=partition.num_nodes, partition=partition.fingerprint)
         self.nodes = partition.nodes(self.group.rank)
 
     @property
@@ -64,6 +60,19 @@ class Layout:
         return f"Layout({self.num_rows} of {self.num_nodes} nodes, rank {self.group.rank} of {self.group.size})"
 
 
+def agree_on_version(op: str, group: Group) -> None:
+    """Refuses, on every rank, versions of the library that are not the same on all."""
+    text = _library.build_of(_library.library_path()).get("version", "0.1.0").encode()
+    rows = group.all_gather([zlib.crc32(text), *text[:64].ljust(64)])  # the whole text, and what an error shows of it
+
+    def shown(rank: int) -> str:
+        return f"{bytes(rows[rank][1:]).decode(errors='replace').strip()} on rank {group.ranks[rank]}"
+
+    for rank, row in enumerate(rows):
+        if row != rows[0]:
+            raise ValueError(f"{op}: version must be the same on all ranks, got {shown(0)} and {shown(rank)}")
+
+
 def _with_parts(partition: Partition, size: int) -> Partition:
     if partition.parts != size:
         raise ValueError(f"partition must have a part for each of the {size} ranks, got {partition.parts} parts")
@@ -89,9 +98,7 @@ class RowTable:
         send = [int(part.sum()) for part in lengths.split(plan.send_splits)]
         recv = [int(part.sum()) for part in received.split(plan.recv_splits)]
         entries = entries_of(self.offsets, plan.send_index)
-        parts = [
-            group.all_to_all(values.index_select(0, entries), send, recv).wait() for values in (self.columns, *self.values)
-        ]
+        parts = [group.all_to_all(values.index_select(0, entries), send, recv).wait() for values in (self.columns, *self.values)]
         # From the order of the owners back to that of `wanted`.
         back = torch.argsort(plan.order)
         offsets = offsets_of(received)

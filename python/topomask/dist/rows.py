@@ -32,8 +32,8 @@ class Piece:
     pattern: Pattern
     entries: Tensor | None
 
-    def keys(self, x: Tensor, halo: Tensor | None, tokens: Tensor | None) -> Tensor:
-        own = x if self.used is None else x.index_select(-2, self.used.to(x.device))
+    def keys(self, own: Tensor, halo: Tensor | None, tokens: Tensor | None) -> Tensor:
+        """From the own rows that these rows see."""
         parts = [own, *([halo] if self.halo and halo is not None else []), *([] if tokens is None else [tokens])]
         return own if len(parts) == 1 else torch.cat(parts, -2)
 
@@ -105,9 +105,7 @@ class LocalRows:
         def moved(x: Tensor | None) -> Tensor | None:
             return None if x is None else x.to(device)
 
-        made.pieces = [
-            Piece(moved(p.rows), moved(p.used), p.halo, p.pattern.to(device), moved(p.entries)) for p in self.pieces
-        ]
+        made.pieces = [Piece(moved(p.rows), moved(p.used), p.halo, p.pattern.to(device), moved(p.entries)) for p in self.pieces]
         made._back = moved(self._back)
         return made
 
@@ -119,18 +117,19 @@ class LocalRows:
             values = torch.cat([values, values.new_ones(values.shape[0], 1)], 1)
         k_tokens, v_tokens = (None, None) if tokens is None else tokens
 
-        def compute(piece: Piece, k_halo: Tensor | None, v_halo: Tensor | None) -> Tensor:
+        def compute(piece: Piece, k: Tensor, v: Tensor, k_halo: Tensor | None, v_halo: Tensor | None) -> Tensor:
             rows = q if piece.rows is None else q.index_select(-2, piece.rows.to(q.device))
             own = values if piece.entries is None else values.index_select(1, piece.entries)
             keys, content = piece.keys(k, k_halo, k_tokens), piece.keys(v, v_halo, v_tokens)
             return operator(rows, keys, content, own, piece.pattern._operands())
 
         if len(self.pieces) == 1:
-            return compute(self.pieces[0], None, None)
-        exchange = Exchange(self.plan, torch.cat([k, v], -1))
-        interior = compute(self.pieces[0], None, None)
-        halo = exchange.end()
-        boundary = compute(self.pieces[1], halo[..., : k.shape[-1]], halo[..., k.shape[-1] :])
+            return compute(self.pieces[0], k, v, None, None)
+        used = self.pieces[1].used
+        assert used is not None
+        exchange = Exchange(self.plan, [k, v], used.to(k.device))
+        interior = compute(self.pieces[0], *exchange.own, None, None)
+        boundary = compute(self.pieces[1], *exchange.used, *exchange.end())
         assert self._back is not None
         return torch.cat([interior, boundary], -2).index_select(-2, self._back.to(q.device))
 

@@ -33,7 +33,7 @@ class Checkpoint:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """The file as it was, or with this content and on the disk: never a part of it."""
+    """The file as it was, or with this content and on the disk: never a part of it. An OSError names the file."""
     temporary = f"{path}.tmp.{os.getpid()}"
     try:
         with open(temporary, "wb") as file:
@@ -41,15 +41,18 @@ def write_whole(path: str, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        raise OSError(error.errno, error.strerror, path) from error
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise OSError(error.errno, f"written, but its folder cannot be flushed to the disk: {error.strerror}", path) from error
 
 
 def save_checkpoint(path: str, checkpoint: Checkpoint) -> None:

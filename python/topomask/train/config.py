@@ -14,9 +14,19 @@ from .nearest import nearest_key
 T = TypeVar("T")
 
 
-def option(default: T, help: str, *, choices: tuple[str, ...] = (), least: float = -math.inf, most: float = math.inf) -> T:
-    """A field with its explanation and the values it may have."""
-    made: T = field(default=default, metadata={"help": help, "choices": choices, "least": least, "most": most})
+def option(
+    default: T,
+    help: str,
+    *,
+    choices: tuple[str, ...] = (),
+    former: tuple[tuple[str, str], ...] = (),
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> T:
+    """A field with its explanation and the values it may have; `former`: names of choices that files may still have, with those
+    of today."""
+    rule = {"help": help, "choices": choices, "former": dict(former), "least": least, "most": most}
+    made: T = field(default=default, metadata=rule)
     return made
 
 
@@ -49,16 +59,19 @@ class ModelOptions:
     heads: int = option(4, "attention heads", least=1)
     mlp_ratio: float = option(2.0, "hidden features of the perceptron, in widths", least=0)
     dropout: float = option(0.0, "after attention and in the perceptron; the same for any number of ranks", least=0, most=1)
-    attention: str = option("relu", "softmax, or the feature map of kernel attention", choices=("relu", "elu1", "softmax"))
+    attention: str = option(
+        "relu",
+        "softmax, or the feature map of kernel attention",
+        choices=("relu", "elu", "softmax"),
+        former=(("elu1", "elu"),),
+    )
     feature_offset: float = option(1e-3, "added to relu features, so that no row of attention is zero", least=0)
     mask: str = option("grf", "random features, a power series, or the neighbours", choices=("grf", "series", "neighbours"))
     learn_mask: bool = option(True, "learn the mask's function, one for each layer and head")
     walkers: int = option(4, "random walks from each node (grf)", least=1)
     hops: int = option(8, "longest walk, highest power of the series", least=0)
     halting_probability: float = option(0.5, "a walk of grf halts before each hop with this probability", least=0, most=1)
-    sampler: str = option(
-        "independent", "walkers", choices=("independent", "antithetic", "repelling", "antithetic_repelling")
-    )
+    sampler: str = option("independent", "walkers", choices=("independent", "antithetic", "repelling", "antithetic_repelling"))
     per_layer_walks: bool = option(False, "every layer has walks of its own; otherwise all share one set")
     edge_scale: float = option(1.0, "s of the edge weights s/sqrt(d_i d_j)", least=0)
     decay: float = option(0.5, "functions of hops start at exp(-decay k)")
@@ -91,9 +104,7 @@ class TrainOptions:
 
 @dataclass
 class RankOptions:
-    partition: str = option(
-        "automatic", "which rank owns which nodes", choices=("automatic", "metis", "cuthill_mckee", "ranges")
-    )
+    partition: str = option("automatic", "which rank owns which nodes", choices=("automatic", "metis", "cuthill_mckee", "ranges"))
     data: int = option(1, "replicas of the graph, which share the training nodes of a step; they divide the ranks", least=1)
     timeout: float = option(
         600.0, "seconds after which the others stop waiting for a rank that does not come to a collective call", least=1
@@ -178,6 +189,8 @@ def _checked(key: str, old: Any, value: Any, rule: Any) -> Any:
         value = int(value)
     elif type(value) is not kind:
         raise ValueError(f"{key} must be {_TYPES[kind]}, got {json.dumps(value)}")
+    if kind is str:
+        value = rule["former"].get(value, value)
     if rule["choices"] and value not in rule["choices"]:
         raise ValueError(f"{key} must be one of {', '.join(rule['choices'])}, got {value}")
     if number and not math.isfinite(value):

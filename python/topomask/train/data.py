@@ -41,10 +41,10 @@ def features(degrees: Tensor, labels: Tensor, part: Tensor, options: DataOptions
         own = degrees.to(dtype).unsqueeze(1)
     else:
         own = torch.ones(nodes, 1, dtype=dtype)
-    told = torch.zeros(nodes, options.regions, dtype=dtype)
+    known = torch.zeros(nodes, options.regions, dtype=dtype)
     given = torch.nonzero(part == GIVEN).squeeze(1)
-    told[given, labels[given]] = 1.0
-    return torch.cat([own, told], 1)
+    known[given, labels[given]] = 1.0
+    return torch.cat([own, known], 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ def make_masks(source: Source, options: ModelOptions, dtype: torch.dtype, seed: 
 def make_model(config: RunConfig, features: int, classes: int, masks: list[dist.SparseDistributedMask]) -> GraphTransformer:
     """With first weights that are a function of the seed: matrices uniform (Glorot and Bengio 2010), biases 0, norms 1."""
     options = config.model
-    maps = {"relu": FeatureMap.relu(options.feature_offset), "elu1": FeatureMap.elu(), "softmax": None}
+    maps = {"relu": FeatureMap.relu(options.feature_offset), "elu": FeatureMap.elu(), "softmax": None}
     model = GraphTransformer(
         features=features,
         classes=classes,

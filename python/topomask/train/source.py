@@ -137,9 +137,9 @@ def _spread(
     while anywhere(rows):
         lengths = offsets[rows + 1] - offsets[rows]
         nodes = columns[entries_of(offsets, rows)].to(torch.int64)
-        reached, told = reach(nodes, torch.repeat_interleave(label[rows], lengths))
+        reached, labels_there = reach(nodes, torch.repeat_interleave(label[rows], lengths))
         new = label[reached] < 0
-        least.scatter_reduce_(0, reached[new], told[new], "amin")
+        least.scatter_reduce_(0, reached[new], labels_there[new], "amin")
         rows = torch.unique(reached[new])
         label[rows] = least[rows]
     return label

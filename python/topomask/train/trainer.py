@@ -160,7 +160,9 @@ class Trainer:
 
 
 def agree_on_config(config: RunConfig, world: dist.Group) -> None:
-    """Refuses ranks that were started with other settings, but for where they find the data and what they call it."""
+    """Refuses ranks of another version of the library, or that were started with other settings, but for where they find the data and
+    what they call it."""
+    dist.layout.agree_on_version("train", world)
     for key, value in config.values().items():
         if key not in ("name", "data.path"):
             number = value if isinstance(value, int) else zlib.crc32(repr(value).encode())

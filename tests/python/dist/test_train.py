@@ -144,7 +144,7 @@ class Train(unittest.TestCase):
     def test_other_masks_over_ranks(self):
         for name, changes in (
             ("neighbours", {"model.mask": "neighbours", "model.attention": "softmax"}),
-            ("series", {"model.mask": "series", "model.hops": 2, "model.attention": "elu1"}),
+            ("series", {"model.mask": "series", "model.hops": 2, "model.attention": "elu"}),
             ("own walks", {"model.per_layer_walks": True, "model.sampler": "antithetic", "data.features": "degree"}),
             ("fixed", {"model.learn_mask": False, "data.features": "constant", "train.optimiser": "adam", "train.clip_norm": 0}),
         ):
