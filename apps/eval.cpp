@@ -49,7 +49,10 @@ int run(const EvalCommand& arguments, bool json, Activity& activity) {
               {task.items(), size},      {score, evaluation.accuracy},
               {"loss", evaluation.loss}, {"device", task.device().str()}};
   for (const ScoreCurve& curve : evaluation.curves) result[curve.name] = curve.values;
-  if (arguments.per_class) result["classes"] = class_table(task.classes(), task.items(), evaluation);
+  // A sentence has a label for each word.
+  const bool one_each = evaluation.confusion.defined() && evaluation.confusion.sum().item<int64_t>() == size;
+  if (arguments.per_class)
+    result["classes"] = class_table(task.classes(), one_each ? task.items() : "labels", evaluation);
   activity.finish();
   print(result, json);
   return 0;

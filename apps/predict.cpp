@@ -140,6 +140,18 @@ void add_classes(Json& rows, int64_t top, const std::vector<std::string>& names,
   }
 }
 
+/// The likeliest class of each word of a sentence, and of the nodes of any graph that has several labels.
+void add_nodes(Json& rows, const std::vector<std::string>& names, int64_t place, const GraphView& view) {
+  const auto [best, classes] = view.guesses.max(1);
+  for (int64_t i = 0; i < view.labelled.size(0); ++i) {
+    rows.push_back({{"place", place},
+                    {"node", view.labelled[i].item<int64_t>()},
+                    {"class", names.at(static_cast<size_t>(classes[i].item<int64_t>()))},
+                    {"probability", best[i].item<double>()},
+                    {"true class", names.at(static_cast<size_t>(view.labels[i].item<int64_t>()))}});
+  }
+}
+
 Json predict_graphs(const PredictCommand& arguments, Activity& activity) {
   const std::vector<int64_t> places = places_of(arguments);
   const LoadedTask loaded = opened(arguments);
@@ -148,7 +160,11 @@ Json predict_graphs(const PredictCommand& arguments, Activity& activity) {
   std::vector<std::string> drawings;
   for (const int64_t place : places) {
     const GraphView view = view_graph(*loaded.task, arguments.split, place);
-    add_classes(result, arguments.top, names, place, view.probabilities, view.label);
+    if (view.labelled.size(0) > 1) {
+      add_nodes(result, names, place, view);
+    } else {
+      add_classes(result, arguments.top, names, place, view.probabilities, view.label);
+    }
     if (arguments.picture.empty()) continue;
     const at::Tensor layout = spring_layout(view.graph);
     drawings.push_back(graph_picture(view.graph, layout, view.influence, {.title = "influence of nodes"}));

@@ -19,7 +19,7 @@ struct TrainCommand {
   std::string config, folder, name;
   ConfigArguments changes;
   double stop_after = 0;
-  bool keys = false, quiet = false, restart = false;
+  bool keys = false, dry = false, quiet = false, restart = false;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -70,6 +70,25 @@ Json as_json(const RunConfig& config, const std::string& folder, const TrainResu
   return json;
 }
 
+/// What a run would train and see; nothing is trained or written.
+Json planned(const RunConfig& config) {
+  const std::unique_ptr<Task> task = make_task(config);
+  task->open_training();
+  task->make_model(at::kCPU);
+  int64_t parameters = 0;
+  for (const at::Tensor& parameter : task->model().parameters()) parameters += parameter.numel();
+  const TrainOptions& options = task->config().train;
+  Json json{{"name", config.name},
+            {"task", config.task},
+            {"variant", task->config().variant()},
+            {"parameters", parameters},
+            {"steps per epoch", task->steps_per_epoch()},
+            {"steps", options.steps > 0 ? options.steps : options.epochs * task->steps_per_epoch()}};
+  json[std::string("train ") + task->items()] = task->size("train");
+  for (const std::string& split : task->splits()) json[split + " " + task->items()] = task->size(split);
+  return json;
+}
+
 int run(const TrainCommand& arguments, bool json, Activity& activity) {
   if (arguments.keys) {
     RunConfig config;
@@ -81,6 +100,11 @@ int run(const TrainCommand& arguments, bool json, Activity& activity) {
   RunConfig config = arguments.config.empty() ? RunConfig{} : read_config(arguments.config);
   arguments.changes.apply_to(config);
   if (!arguments.name.empty()) config.name = arguments.name;
+  if (arguments.dry) {
+    activity.quietly("opening the data of " + config.name);
+    print(planned(config), json);
+    return 0;
+  }
   if (arguments.folder.empty()) throw UsageError("train needs a folder for the run: --out FOLDER");
   activity.quietly("training the model of " + config.name);
   const std::string started = date_now();
@@ -101,6 +125,7 @@ void add_train(CLI::App& app, Context& context) {
       "  topomask train fashion.json --out runs/grf --model.variant grf --train.seed 1\n"
       "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"
       "  topomask train fashion.json --out runs/big --stop-after 500    stops after 500 s; the same command continues\n"
+      "  topomask train fashion.json --dry-run                  parameters, items and steps, without training\n"
       "  topomask train --keys                                  every key, its default and meaning\n"
       "  topomask train --keys --set task=graphs                those of models of graphs\n"
       "The run's folder gets config.json, metrics.jsonl, TensorBoard events, checkpoint.safetensors, summary.json and\n"
@@ -114,6 +139,8 @@ void add_train(CLI::App& app, Context& context) {
                    "seconds; then write a checkpoint and stop, status 0; 0: no limit")
       ->check(finite_number(">= 0", [](double seconds) { return seconds >= 0; }));
   command->add_flag("--restart", arguments->restart, "start over where the folder has a checkpoint, which is removed");
+  command->add_flag("--dry-run", arguments->dry,
+                    "only print how many parameters, items and steps there are; needs no --out and writes nothing");
   command->add_flag("--keys", arguments->keys, "list the keys of the configuration");
   command->add_flag("--quiet", arguments->quiet, "no progress on stderr");
   arguments->changes.add_to(*command);

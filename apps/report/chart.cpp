@@ -20,7 +20,12 @@ struct Range {
   /// Never empty; `share` of its length is added on both sides.
   void settle(double share) {
     if (low > high) low = 0, high = 1;
-    const double length = high > low ? high - low : std::max(1e-9, std::abs(high) * 0.1);
+    if (low == high) {  // one value, in the middle
+      const double half = high == 0 ? 0.5 : 0.05 * std::abs(high);
+      low -= half;
+      high += half;
+    }
+    const double length = high - low;
     low -= share * length;
     high += share * length;
   }

@@ -6,7 +6,7 @@
 namespace topomask::apps {
 namespace {
 
-constexpr int64_t kClassesShown = 12;
+constexpr int64_t kClassesShown = 32;
 
 /// Rows are true classes, columns guesses; cells are shares of the row.
 std::string matrix(Task& task, const std::string& split) {
@@ -15,7 +15,8 @@ std::string matrix(Task& task, const std::string& split) {
   const at::Tensor shares = confusion.to(at::kDouble) / confusion.sum(1, true).clamp_min(1).to(at::kDouble);
   std::vector<std::vector<std::string>> rows{{"true class"}};
   for (const std::string& name : classes) rows[0].push_back(escape(name));
-  rows[0].emplace_back(task.items());
+  const bool one_each = confusion.sum().item<int64_t>() == task.size(split);  // a sentence has a label for each word
+  rows[0].emplace_back(one_each ? task.items() : "labels");
   for (size_t i = 0; i < classes.size(); ++i) {
     const auto row = static_cast<int64_t>(i);
     std::vector<std::string>& cells = rows.emplace_back();

@@ -20,6 +20,7 @@ std::string charts(const Modulation& learned, const at::Tensor& modulation) {
   for (int64_t layer = 0; layer < modulation.size(0); ++layer) {
     std::vector<Line> lines{start};
     for (int64_t head = 0; head < modulation.size(1); ++head) {
+      if (modulation[layer][head].isnan().any().item<bool>()) continue;  // the layer has fewer heads
       Line line{.colour = series_colour(static_cast<size_t>(head)), .width = 1.8};
       for (int64_t k = 0; k < terms; ++k) line.points.emplace_back(k, modulation[layer][head][k].item<double>());
       lines.push_back(std::move(line));

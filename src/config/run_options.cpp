@@ -1,3 +1,4 @@
+#include "config/names.h"
 #include "core/option_checks.h"
 #include "topomask/run_config.h"
 
@@ -17,17 +18,17 @@ bool is_device(const std::string& name) {
 void TrainOptions::check(const std::string& origin) const {
   const OptionChecks check(origin);
   check.that(is_device(device), "device", "cpu, cuda or cuda:N, got ", device);
-  check.one_of("precision", precision, {"float32", "bfloat16"});
+  check.one_of("precision", precision, kPrecisionNames.all());
   check.at_least("epochs", epochs, 0);
   check.at_least("steps", steps, 0);
   check.at_least("batch_size", batch_size, 1);
   check.at_least("accumulation", accumulation, 1);
-  check.one_of("optimiser", optimiser, {"adamw", "adam"});
+  check.one_of("optimiser", optimiser, kOptimiserNames.all());
   check.not_negative("learning_rate", learning_rate);
   check.not_negative("final_learning_rate", final_learning_rate);
   check.at_least("warmup_steps", warmup_steps, 0);
   check.at_least("constant_steps", constant_steps, 0);
-  check.one_of("schedule", schedule, {"cosine", "step"});
+  check.one_of("schedule", schedule, kScheduleNames.all());
   check.not_negative("mask_learning_rate", mask_learning_rate);
   check.fraction("beta1", beta1);
   check.fraction("beta2", beta2);
@@ -37,7 +38,7 @@ void TrainOptions::check(const std::string& origin) const {
   check.not_negative("clip_norm", clip_norm);
   check.fraction("label_smoothing", label_smoothing, /*closed=*/true);
   check.fraction("ema_decay", ema_decay);
-  check.one_of("select", select, {"last", "best"});
+  check.one_of("select", select, kSelectNames.all());
   check.at_least("patience", patience, 0);
   check.at_least("log_every", log_every, 0);
   check.at_least("evaluate_every", evaluate_every, 0);

@@ -57,7 +57,7 @@ void ViTOptions::check(const std::string& origin) const {
              kMostWidth, " hidden features for a width of ", width, ", got ", mlp_ratio);
   check.fraction("dropout", dropout);
   check.one_of("variant", variant, variant_names());
-  check.one_of("features", features, kFeatureNames.all());
+  check.one_of("features", present_name(features), kFeatureNames.all());
   check.not_negative("feature_offset", feature_offset, check.kLargestParameter);
   check.at_least("favor_features", favor_features, 0);
   check.at_least("walkers", walkers, 1);

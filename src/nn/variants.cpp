@@ -29,10 +29,10 @@ Graph VariantSetting::graph() const {
 }
 
 FeatureMap VariantSetting::features() const {
-  switch (kFeatureNames.parse("ViT", "features", options.features)) {
+  switch (kFeatureNames.parse("ViT", "features", present_name(options.features))) {
     case Features::relu:
       return FeatureMap::relu(options.feature_offset);
-    case Features::elu1:
+    case Features::elu:
       return FeatureMap::elu();
     case Features::favor:
       break;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "config/names.h"
 #include "core/checks.h"
 #include "topomask/nn/parameters.h"
 
@@ -63,7 +64,8 @@ at::Tensor Optimiser::step(double learning_rate) {
     using Rule = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
                           at::TensorList, double, double, double, double, double, bool, bool,
                           const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
-    update(options_.optimiser == "adamw" ? static_cast<Rule>(at::_fused_adamw_) : static_cast<Rule>(at::_fused_adam_));
+    const bool adamw = kOptimiserNames.parse("train", "optimiser", options_.optimiser) == OptimiserRule::adamw;
+    update(adamw ? static_cast<Rule>(at::_fused_adamw_) : static_cast<Rule>(at::_fused_adam_));
     for (const at::Tensor& p : group.parameters) p.mutable_grad().reset();
   }
   return norm;

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "config/names.h"
 #include "io/output_file.h"
 #include "topomask/config.h"
 #include "topomask/version.h"
@@ -65,7 +66,8 @@ std::optional<Checkpoint> RunFolder::resume(const RunConfig& config) const {
   for (size_t i = 0; i < before.size(); ++i) {
     const std::string& key = before[i].key;
     // Only where the best of the evaluations counts does it matter how many there are.
-    if (kFree.contains(key) || (key == "train.evaluate_every" && now.train.select == "last")) continue;
+    const bool keeps_last = kSelectNames.find(now.train.select) == KeptWeights::last;
+    if (kFree.contains(key) || (key == "train.evaluate_every" && keeps_last)) continue;
     TORCH_CHECK(option_text(before[i]) == option_text(after[i]), "train: ", checkpoint().string(),
                 ": it is of a run with ", before[i].key, " = ", option_text(before[i]), ", and this one has ",
                 option_text(after[i]), "; train it in another folder, or start over in this one with --restart");
@@ -77,11 +79,13 @@ void RunFolder::write_config(const RunConfig& config) const {
   write_text(path_ / "config.json", to_json(config));
 }
 
-void RunFolder::write_summary(const RunConfig& config, const TrainResult& result) const {
+void RunFolder::write_summary(const RunConfig& config, const TrainResult& result,
+                              const std::map<std::string, int64_t>& sizes) const {
   nlohmann::ordered_json summary{{"name", config.name},
                                  {"task", config.task},
                                  {"variant", config.variant()},
                                  {"seed", config.train.seed},
+                                 {"items", sizes},
                                  {"accuracy", nlohmann::ordered_json::object()},
                                  {"loss", nlohmann::ordered_json::object()},
                                  {"parameters", result.parameters},

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "topomask/train/checkpoint.h"
 #include "topomask/train/train.h"
@@ -22,7 +25,9 @@ class RunFolder {
   /// `fresh` it also removes the checkpoint and the summary of an earlier run.
   void open(bool fresh) const;
   void write_config(const RunConfig& config) const;
-  void write_summary(const RunConfig& config, const TrainResult& result) const;
+  /// sizes: items of each split.
+  void write_summary(const RunConfig& config, const TrainResult& result,
+                     const std::map<std::string, int64_t>& sizes) const;
 
  private:
   std::filesystem::path path_;

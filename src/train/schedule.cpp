@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "config/names.h"
+
 namespace topomask {
 
 double learning_rate(const TrainOptions& options, int64_t step, int64_t steps) {
@@ -14,7 +16,9 @@ double learning_rate(const TrainOptions& options, int64_t step, int64_t steps) {
   }
   const int64_t falls_from = options.warmup_steps + options.constant_steps;
   if (step < falls_from) return options.learning_rate;
-  if (options.schedule == "step") return options.final_learning_rate;
+  if (kScheduleNames.parse("learning_rate", "schedule", options.schedule) == RateSchedule::step) {
+    return options.final_learning_rate;
+  }
   const auto length = static_cast<double>(steps - falls_from);  // the last step is at 1
   const double place = std::min(1.0, static_cast<double>(step - falls_from + 1) / std::max(length, 1.0));
   return options.final_learning_rate +

@@ -7,8 +7,10 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <span>
 
+#include "config/names.h"
 #include "train/device.h"
 #include "train/metrics.h"
 #include "train/progress.h"
@@ -59,10 +61,11 @@ class Run {
     task_->make_model(device_);
     trainer_.emplace(*task_);
     splits_ = task_->splits();
-    TORCH_CHECK(options().select == "last" || splits_[0] == "validation",
+    const bool keeps_best = kSelectNames.parse("train", "select", options().select) == KeptWeights::best;
+    TORCH_CHECK(!keeps_best || splits_[0] == "validation",
                 "train: select = best needs validation data, got a configuration that holds none out");
-    TORCH_CHECK(options().patience == 0 || options().select == "best",
-                "train: patience must be 0 where select is last, got ", options().patience);
+    TORCH_CHECK(options().patience == 0 || keeps_best, "train: patience must be 0 where select is last, got ",
+                options().patience);
     if (checkpoint) restore(*checkpoint);
     // From here on the configuration has been accepted.
     result_.parameters = count_parameters(task_->model());
@@ -84,7 +87,7 @@ class Run {
       const int64_t step = trainer_->step();
       const bool end = step == steps, stopped = !end && hooks_.stop && hooks_.stop(step);
       const bool logs = end || due(options().log_every);
-      const bool evaluates = end ? options().select == "best" : due(evaluate_every());
+      const bool evaluates = end ? kSelectNames.find(options().select) == KeptWeights::best : due(evaluate_every());
       show_progress();
       if (logs || evaluates || stopped || due(options().checkpoint_every)) check_losses();
       if (logs || stopped) end_interval(/*logged=*/logs);
@@ -100,7 +103,9 @@ class Run {
     }
     if (was_finished) evaluate_all(/*logged=*/false);
     result_.finished = true;
-    folder_.write_summary(task_->config(), result_);
+    std::map<std::string, int64_t> sizes{{"train", task_->size("train")}};
+    for (const std::string& split : splits_) sizes[split] = task_->size(split);
+    folder_.write_summary(task_->config(), result_, sizes);
     return result_;
   }
 

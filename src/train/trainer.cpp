@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "config/names.h"
 #include "core/checks.h"
 #include "core/option_checks.h"
 #include "core/philox.h"
@@ -34,7 +35,7 @@ Trainer::Trainer(Task& task)
       options_(task.config().train),
       optimiser_(with_pretrained(task), options_),
       average_(task.model(), options_.ema_decay),
-      best_(task.model(), options_.select == "best"),
+      best_(task.model(), kSelectNames.find(options_.select) == KeptWeights::best),
       steps_(options_.steps > 0 ? options_.steps
                                 : checked_product("train", "the steps, epochs x steps of an epoch,",
                                                   {options_.epochs, task.steps_per_epoch()}, OptionChecks::kLargest)) {}

@@ -80,11 +80,14 @@ TEST_F(Checkpoints, ReportSurvivesFailingWrites) {
   const std::string folder = folder_ / "page";
   const std::string page = folder + "/report.html", old = "the page that was there";
   int failures = 0;
-  for (int call = 1;; ++call) {
+  const auto made_with = [&](const std::string& mode, int call) {
     write_file(page, old);
-    const Finished made = run_command("LD_PRELOAD='" TOPOMASK_FAILING_CALLS "' TOPOMASK_FAIL_FOLDER=" + folder +
-                                      " TOPOMASK_FAIL_CALL=" + std::to_string(call) + " '" TOPOMASK_TOOL "' report " +
-                                      run() + " --no-pictures --out " + page);
+    return run_command("LD_PRELOAD='" TOPOMASK_FAILING_CALLS "' TOPOMASK_FAIL_FOLDER=" + folder +
+                       " TOPOMASK_FAIL_MODE=" + mode + " TOPOMASK_FAIL_CALL=" + std::to_string(call) +
+                       " '" TOPOMASK_TOOL "' report " + run() + " --no-pictures --out " + page);
+  };
+  for (int call = 1;; ++call) {
+    const Finished made = made_with("fail", call);
     if (made.status == 0) break;
     ++failures;
     const bool in_place = has(made.err, "written, but its folder");
@@ -94,7 +97,16 @@ TEST_F(Checkpoints, ReportSurvivesFailingWrites) {
     ASSERT_LT(call, 40);
   }
   EXPECT_GE(failures, 7);  // open, write, open of the folder, fsync, close, rename, fsync of the folder
-  EXPECT_NE(read_file(page), old);
+  const std::string fresh = read_file(page);
+  EXPECT_NE(fresh, old);
+  // A full disk in the middle of a write, the second call; of no other call is anything left out.
+  const Finished cut = made_with("shorten", 2);
+  EXPECT_NE(cut.status, 0);
+  EXPECT_TRUE(has(cut.err, page) && has(cut.err, "cannot write")) << cut.err;
+  EXPECT_EQ(read_file(page), old);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_EQ(made_with("dribble", 1).status, 0);
+  EXPECT_TRUE(read_file(page).ends_with(fresh.substr(fresh.size() - 9)));
 }
 #endif
 

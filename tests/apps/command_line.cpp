@@ -117,7 +117,7 @@ TEST(CommandLine, PicturesHaveATitleAndAScale) {
   const auto made = tool("mask grid:6x6 --kind series --f 1,0.5 --node 0 --png " + folder / "a.png");
   ASSERT_EQ(made.status, 0) << made.err;
   const at::Tensor picture = read_image(folder / "a.png");
-  // A title and a bar of colours beside the one panel of 6 × 16 pixels squared.
+  // A title and a bar of colours next to the one panel of 6 × 16 pixels squared.
   EXPECT_GT(picture.size(1), 6 * 16 + 40);
   EXPECT_GT(picture.size(2), 6 * 16 + 60);
   const at::Tensor title = picture.slice(1, 14, 28);
@@ -155,7 +155,7 @@ TEST(CommandLine, SuggestExplainAndBenchAnswer) {
   const auto suggested = json_of(tool("suggest grid:6x6 --tolerance 0.2 --json"));
   EXPECT_TRUE(suggested["use"] == "exact" || suggested["use"] == "walks");
   const auto explained = json_of(tool("explain grid:8x8 --kind series --f 1,0.5 --json"));
-  EXPECT_EQ(explained["routes"].size(), 5);
+  EXPECT_EQ(explained["routes"].size(), 6);
   const auto timed = json_of(tool("bench grid:8x8 --f 1,0.5 --repetitions 2 --json"));
   EXPECT_EQ(timed["nodes"], 64);
   EXPECT_TRUE(has(tool("explain path:20").out, "sparse"));

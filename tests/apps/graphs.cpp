@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "data/graphs/graph_files.h"
 #include "graph_picture.h"
 #include "process.h"
 
@@ -58,6 +60,85 @@ TEST(Graphs, ARunIsTrainedEvaluatedPredictedAndReported) {
                            "graphs a second", "8 test graphs"}) {
     EXPECT_TRUE(has(read_file(page), part)) << part;
   }
+}
+
+TEST(Graphs, NodesOfANetworkAreEvaluatedPredictedAndReported) {
+  const TemporaryFolder folder;
+  std::vector<int64_t> from, to, labels, starts{0}, columns;
+  for (int64_t node = 0; node < 60; ++node) {
+    from.push_back(node);
+    to.push_back(node / 20 * 20 + (node + 1) % 20);
+    labels.push_back(node / 20);
+    columns.push_back(node / 20);
+    starts.push_back(node + 1);
+  }
+  NpzFile file(folder / "rings.npz");
+  file.add("src", from).add("dst", to).add("y", labels).add("x_shape", std::vector<int64_t>{60, 3});
+  const std::string run = folder / "gkat", data = file.add("x_indptr", starts).add("x_indices", columns).write();
+  Finished finished = tool("train --out " + run + " --set task=graphs --data.kind citation --data.path " + data +
+                           " --data.train_per_class 5 --data.validation_per_class 3 --model.mask series" +
+                           " --model.readout layer --train.steps 30 --train.log_every 5 --quiet");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  finished = tool("eval " + run + " --per-class");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(has(finished.out, "nodes     36")) << finished.out;
+  EXPECT_FALSE(has(finished.out, "labels")) << finished.out;
+  const std::string picture = folder / "nodes.svg", page = folder / "report.html";
+  finished = tool("predict " + run + " 0 35 --picture " + picture + " --json");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(nlohmann::json::parse(finished.out).size(), 6) << finished.out;  // three classes each
+  EXPECT_TRUE(has(read_file(picture), "attention of the ringed node"));
+  finished = tool("report " + run + " --out " + page);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  for (const char* part : {"36 test nodes", "layer 2: learned coefficients", "attention of the marked node"}) {
+    EXPECT_TRUE(has(read_file(page), part)) << part;
+  }
+  EXPECT_FALSE(has(read_file(page), "nan"));
+}
+
+TEST(Graphs, WordsOfSentencesAreEvaluatedPredictedAndReported) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int sentence = 0; sentence < 20; ++sentence) {
+    text += "1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog" + std::to_string(sentence) +
+            "\tdog\tNOUN\t_\t_\t3\tnsubj\t_\t_\n3\tbarks\tbark\tVERB\t_\t_\t0\troot\t_\t_\n\n";
+  }
+  write_file(folder / "trees.conllu", text);
+  const std::string run = folder / "forest";
+  Finished finished = tool("train --out " + run + " --set task=graphs --data.kind conllu --data.path " +
+                           (folder / "trees.conllu") + " --data.validation_fraction 0.2 --data.test_fraction 0.2" +
+                           " --model.kind transformer --model.mask forest --model.width 8 --train.steps 10" +
+                           " --train.batch_size 4 --quiet");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  finished = tool("eval " + run + " --per-class");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(has(finished.out, "graphs    4")) << finished.out;
+  EXPECT_TRUE(has(finished.out, "labels")) << finished.out;
+  const std::string picture = folder / "words.svg", page = folder / "report.html";
+  finished = tool("predict " + run + " 0 3 --picture " + picture + " --json");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const auto rows = nlohmann::json::parse(finished.out);
+  ASSERT_EQ(rows.size(), 6) << finished.out;  // three words each
+  EXPECT_EQ(rows[4]["node"], 1);
+  EXPECT_EQ(rows[4]["true class"], "NOUN");
+  finished = tool("report " + run + " --out " + page);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  for (const char* part : {"4 test graphs", "Which classes are taken for which", "labels"}) {
+    EXPECT_TRUE(has(read_file(page), part)) << part;
+  }
+}
+
+TEST(Graphs, ADryRunCountsAndWritesNothing) {
+  const TemporaryFolder folder;
+  const Finished finished = tool("train --dry-run --json --out " + (folder / "run") + kSmall);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const auto planned = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(planned["parameters"], 1280);
+  EXPECT_EQ(planned["train graphs"], 24);
+  EXPECT_EQ(planned["validation graphs"], 8);
+  EXPECT_EQ(planned["steps per epoch"], 2);
+  EXPECT_EQ(planned["steps"], 4);
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
 TEST(Graphs, KeysAreThoseOfTheTask) {

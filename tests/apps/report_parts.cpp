@@ -127,6 +127,15 @@ TEST(Charts, AreDrawnOfNothingAndOfWhatIsNotFinite) {
   EXPECT_NE(bar_chart({}, "none").find("<svg"), std::string::npos);
 }
 
+TEST(Charts, OfOneValueAreFinite) {
+  for (const double x : {0.0, 25.0, -3.0}) {
+    const std::string svg = line_chart({{{{x, 2}}, "red"}, {{{x, 2}, {x, 2}}, "blue"}}, {});
+    EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;
+    EXPECT_EQ(svg.find("inf"), std::string::npos) << svg;
+    EXPECT_NE(svg.find("<circle cx=\"254.0\""), std::string::npos) << svg;  // in the middle
+  }
+}
+
 TEST(Charts, ShowTheLabelAtTheirEndWhole) {
   const ChartOptions options;
   const std::string svg = line_chart({{{{0, 1}, {12000, 3}}, "red"}}, options);

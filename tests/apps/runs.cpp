@@ -5,18 +5,21 @@
 #include <nlohmann/json.hpp>
 
 #include "process.h"
+#include "support/devices.h"
 #include "topomask/data/image.h"
+#include "topomask/nn/variants.h"
 
 using namespace topomask;
 using namespace topomask::testing;
 
 namespace {
 
-const std::string kTiny =
+const std::string kTinyOnAnyDevice =
     " --quiet --json --data.image_size 16 --data.synthetic_train 32 --data.synthetic_test 16 --model.width 8 "
     "--model.depth 2"
     " --model.heads 2 --model.hops 4 --model.walkers 4 --train.steps 4 --train.batch_size 8 --train.log_every 1"
-    " --train.evaluate_every 2 --train.device cpu";
+    " --train.evaluate_every 2 --train.device ";
+const std::string kTiny = kTinyOnAnyDevice + "cpu";
 
 /// The runs that the tests below share: three variants, one of them with two seeds.
 const std::filesystem::path& trained_runs() {
@@ -77,27 +80,34 @@ TEST(Runs, EvaluationAgreesWithTraining) {
   EXPECT_EQ(result["classes"].size(), 4);
   const auto summary = nlohmann::json::parse(read_file(run_folder("grf-0") + "/summary.json"));
   EXPECT_EQ(result["accuracy"], summary["accuracy"]["test"]);
+  EXPECT_EQ(summary["items"]["test"], 16);
+  EXPECT_GT(summary["items"]["train"], 0);
 }
 
 TEST(Runs, EvaluationIsThatOfTrainingToTheLastBit) {
+  std::vector<std::string> cases = {"grf --train.precision bfloat16", "exact --train.evaluation_batch 5"};
+  for (const std::string& variant : variant_names()) cases.push_back(variant);
   const TemporaryFolder folder;
-  for (const std::string options :
-       {"grf", "exact", "diffusion", "grf --train.precision bfloat16", "exact --train.evaluation_batch 5"}) {
-    const std::string run = folder.path().string() + "/" + std::to_string(std::hash<std::string>()(options));
-    const Finished trained =
-        tool("train --out " + run + " --model.variant " + options + kTiny + " --train.learning_rate 0.02");
-    ASSERT_EQ(trained.status, 0) << trained.err;
-    const Finished finished = tool("eval " + run + " --json");
-    ASSERT_EQ(finished.status, 0) << finished.err;
-    const auto result = nlohmann::json::parse(finished.out);
-    std::istringstream lines(read_file(run + "/metrics.jsonl"));
-    nlohmann::json last;
-    for (std::string line; std::getline(lines, line);) {
-      const auto metrics = nlohmann::json::parse(line);
-      if (metrics.value("split", "") == "test") last = metrics;
+  for (const at::Device device : devices()) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const std::string name = device.is_cpu() ? "cpu" : "cuda", run = folder / name + std::to_string(i);
+      SCOPED_TRACE(cases[i] + " on " + name);
+      const Finished trained = tool("train --out " + run + " --train.learning_rate 0.02 --model.variant " + cases[i] +
+                                    kTinyOnAnyDevice + name);
+      ASSERT_EQ(trained.status, 0) << trained.err;
+      const Finished finished = tool("eval " + run + " --json");
+      ASSERT_EQ(finished.status, 0) << finished.err;
+      EXPECT_EQ(finished.err, "");  // which would say that another device is taken
+      const auto result = nlohmann::json::parse(finished.out);
+      std::istringstream lines(read_file(run + "/metrics.jsonl"));
+      nlohmann::json last;
+      for (std::string line; std::getline(lines, line);) {
+        const auto metrics = nlohmann::json::parse(line);
+        if (metrics.value("split", "") == "test") last = metrics;
+      }
+      EXPECT_EQ(result["loss"], last["loss"]);
+      EXPECT_EQ(result["accuracy"], last["accuracy"]);
     }
-    EXPECT_EQ(result["loss"], last["loss"]) << options;
-    EXPECT_EQ(result["accuracy"], last["accuracy"]) << options;
   }
 }
 

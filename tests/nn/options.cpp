@@ -60,7 +60,7 @@ TEST(ViTOptions, CountsAreInRange) {
 TEST(ViTOptions, NamesAreKnownEvenWhereTheVariantDoesNotUseThem) {
   expect_refused([](auto& o) { o.variant = "softmax", o.sampler = "best"; },
                  "sampler must be independent, antithetic,");
-  expect_refused([](auto& o) { o.variant = "softmax", o.features = "tanh"; }, "features must be relu, elu1 or favor");
+  expect_refused([](auto& o) { o.variant = "softmax", o.features = "tanh"; }, "features must be relu, elu or favor");
 }
 
 TEST(ViTOptions, TakesTheFormerNameOfIndependentWalkers) {

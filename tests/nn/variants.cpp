@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "support/compare.h"
+#include "support/devices.h"
 #include "support/mask_contract.h"
 #include "support/parameter_changes.h"
 #include "tasks/autocast.h"
@@ -153,18 +154,23 @@ TEST_P(Variants, TheSameSeedIsTheSameModel) {
 
 TEST_P(Variants, FollowTheirParametersHoweverTheyAreWritten) {
   const ViTOptions options = small(GetParam());
-  for (const testing::ParameterChange& change : testing::parameter_changes()) {
-    const at::Tensor x = images(options);
-    ViT changed(options, 5), fresh(options, 5);
-    const auto evaluated = [&](ViT& model) {
-      const at::NoGradGuard no_grad;
-      return model.forward(x);
-    };
-    evaluated(changed);  // masks are made, and cached
-    for (ViT* model : {&changed, &fresh}) {
-      for (at::Tensor& p : model->parameters()) change.write(p);
+  for (const at::Device device : testing::devices()) {
+    SCOPED_TRACE("on " + device.str());
+    for (const testing::ParameterChange& change : testing::parameter_changes()) {
+      if (!device.is_cpu() && !change.on_cuda) continue;
+      const at::Tensor x = images(options).to(device);
+      ViT changed(options, 5), fresh(options, 5);
+      for (ViT* model : {&changed, &fresh}) model->to(device);
+      const auto evaluated = [&](ViT& model) {
+        const at::NoGradGuard no_grad;
+        return model.forward(x);
+      };
+      evaluated(changed);  // masks are made, and cached
+      for (ViT* model : {&changed, &fresh}) {
+        for (at::Tensor& p : model->parameters()) change.write(p);
+      }
+      EXPECT_TRUE(at::equal(evaluated(changed), evaluated(fresh))) << change.name;
     }
-    EXPECT_TRUE(at::equal(evaluated(changed), evaluated(fresh))) << change.name;
   }
 }
 
@@ -216,7 +222,7 @@ TEST_P(Variants, FrozenMasksAreReleased) {
 
 TEST_P(Variants, TakeBfloat16ByAutocast) {
   ViTOptions options = small(GetParam());
-  options.features = "elu1";  // smooth: rounding can switch the slope of a ReLU on and off
+  options.features = "elu";  // smooth: rounding can switch the slope of a ReLU on and off
   ViT model(options, 5);
   perturb(model);
   const at::Tensor x = images(options), classes = at::tensor({0, 2}, at::kLong), exact = model.forward(x);
@@ -295,9 +301,11 @@ TEST(Variant, FeaturesAreTakenByName) {
   const at::Tensor v = testing::normal({2, 3, 26, 4}, 3);
   const std::vector<std::pair<std::string, FeatureMap>> maps{
       {"relu", FeatureMap::relu(1e-3)},
-      {"elu1", FeatureMap::elu()},
+      {"elu", FeatureMap::elu()},
+      {"elu1", FeatureMap::elu()},  // its former name
       {"favor", FeatureMap::favor(4, 4, {.seed = 3, .stabilised = true})}};
   for (const auto& [name, map] : maps) {
+    EXPECT_EQ(map.name(), name == "elu1" ? "elu" : name);
     ViTOptions options = small("grf");
     options.depth = 1;
     options.features = name;
@@ -319,7 +327,7 @@ TEST(Variant, WrongOptionsAreRefused) {
     ViT model(options);
   };
   EXPECT_ERROR(with([](auto& o) { o.variant = "soft"; }), "toeplitz, got soft");
-  EXPECT_ERROR(with([](auto& o) { o.features = "tanh"; }), "features must be relu, elu1 or favor, got tanh");
+  EXPECT_ERROR(with([](auto& o) { o.features = "tanh"; }), "features must be relu, elu or favor, got tanh");
   EXPECT_ERROR(with([](auto& o) { o.sampler = "best"; }), "antithetic_repelling, got best");
   EXPECT_ERROR(with([](auto& o) { o.patch_size = 3; }), "patch_size must divide image_size 10, got 3");
   EXPECT_ERROR(with([](auto& o) { o.heads = 5; }), "heads must divide width 12, got 5");

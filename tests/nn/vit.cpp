@@ -84,6 +84,8 @@ TEST(ViT, ParametersAreOfThreeKinds) {
   const at::Tensor matrix = at::zeros({2, 3}), vector = at::zeros({3});
   EXPECT_EQ(parameter_kind("block0.expand.weight", matrix), ParameterKind::matrix);
   EXPECT_EQ(parameter_kind("block0.expand.bias", vector), ParameterKind::vector);
+  EXPECT_EQ(parameter_kind("encoder.last.weight", at::zeros({2, 3, 1, 1})), ParameterKind::matrix);
+  EXPECT_EQ(parameter_kind("block0.attention_norm.weight", vector), ParameterKind::vector);
   EXPECT_EQ(parameter_kind("positions", matrix), ParameterKind::vector);
   EXPECT_EQ(parameter_kind("block0.attention.variant.mask.f", matrix), ParameterKind::mask);
 }

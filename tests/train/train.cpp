@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "support/compare.h"
+#include "support/devices.h"
 #include "topomask/config.h"
 #include "topomask/nn/variants.h"
 #include "train/metrics.h"
@@ -226,24 +227,31 @@ TEST(Train, AModelComesBackFromItsCheckpoint) {
   EXPECT_NEAR(evaluation.loss, result.evaluations.at("test").loss, 1e-5);
 }
 
+void expect_evaluation_of_training(const std::string& variant, double ema_decay, at::Device device) {
+  SCOPED_TRACE(c10::str(variant, ", ema_decay ", ema_decay));
+  const ScratchFolder folder;
+  RunConfig config = small_run(variant);
+  config.train.device = device.is_cpu() ? "cpu" : "cuda";
+  config.train.steps = 8;
+  config.train.evaluate_every = 2;  // masks are cached in several evaluations before the last
+  config.train.ema_decay = ema_decay;
+  config.train.learning_rate = 0.02;
+  const TrainResult result = train(config, folder / "run", kQuiet);
+  const LoadedModel loaded = load_model(folder.path / "run" / kCheckpointName, device);
+  for (const auto& [name, split] : {std::pair{"test", Split::test}, std::pair{"validation", Split::validation}}) {
+    const DatasetPtr dataset = open_dataset(config.data, split);
+    const Evaluation evaluation =
+        evaluate(*loaded.model, dataset, augment_options(config.data, *dataset), loaded.config.train.evaluation_batch);
+    EXPECT_EQ(evaluation.accuracy, result.evaluations.at(name).accuracy) << name;
+    EXPECT_EQ(evaluation.loss, result.evaluations.at(name).loss) << name;
+  }
+}
+
 TEST(Train, EveryVariantEvaluatesInTrainingAsFromItsCheckpoint) {
-  for (const std::string& variant : variant_names()) {
-    for (const double ema_decay : {0.9, 0.0}) {
-      const ScratchFolder folder;
-      RunConfig config = small_run(variant);
-      config.train.steps = 8;
-      config.train.evaluate_every = 2;  // masks are cached in several evaluations before the last
-      config.train.ema_decay = ema_decay;
-      config.train.learning_rate = 0.02;
-      const TrainResult result = train(config, folder / "run", kQuiet);
-      const LoadedModel loaded = load_model(folder.path / "run" / kCheckpointName);
-      for (const auto& [name, split] : {std::pair{"test", Split::test}, std::pair{"validation", Split::validation}}) {
-        const DatasetPtr dataset = open_dataset(config.data, split);
-        const Evaluation evaluation = evaluate(*loaded.model, dataset, augment_options(config.data, *dataset),
-                                               loaded.config.train.evaluation_batch);
-        EXPECT_EQ(evaluation.accuracy, result.evaluations.at(name).accuracy) << variant << ' ' << name;
-        EXPECT_EQ(evaluation.loss, result.evaluations.at(name).loss) << variant << ' ' << name;
-      }
+  for (const at::Device device : testing::devices()) {
+    SCOPED_TRACE("on " + device.str());
+    for (const std::string& variant : variant_names()) {
+      for (const double ema_decay : {0.9, 0.0}) expect_evaluation_of_training(variant, ema_decay, device);
     }
   }
 }

@@ -81,7 +81,7 @@ void visit(Visitor& v, GraphModelOptions& o) {
   v("readout", o.readout, "linear: a linear layer gives the logits; layer: the last layer does, its heads averaged");
   v("order", o.order, "cheb: terms of the Chebyshev polynomial");
   v("mlp_ratio", o.mlp_ratio, "hidden features of the perceptron of a transformer block or of gin, in widths");
-  v("attention", o.attention, "transformer: softmax, or the feature map of kernel attention: relu, elu1, favor");
+  v("attention", o.attention, "transformer: softmax, or the feature map of kernel attention: relu, elu, favor");
   v("feature_offset", o.feature_offset, "added to relu features, so that no row of attention is zero");
   v("favor_features", o.favor_features, "random features of favor; 0: as many as a head has dimensions");
   v("mask", o.mask,

@@ -67,7 +67,7 @@ void visit(Visitor& v, ViTOptions& o) {
   v("cls_token", o.cls_token, "classify by a token that sees all others; without it, by the mean of the tokens");
   v("variant", o.variant,
     "attention: softmax, linear, grf, exact, toeplitz, ad_hoc, free, softmax_grf, centrality, spe, diffusion");
-  v("features", o.features, "feature map of kernel attention: relu, elu1 (ELU + 1), favor (FAVOR+)");
+  v("features", o.features, "feature map of kernel attention: relu, elu (ELU + 1), favor (FAVOR+)");
   v("feature_offset", o.feature_offset, "added to relu features, so that no row of attention is zero");
   v("favor_features", o.favor_features, "random features of favor; 0: as many as a head has dimensions");
   v("walkers", o.walkers, "random walks from each token (grf, ad_hoc, softmax_grf)");

@@ -18,6 +18,9 @@ struct GraphView {
   at::Tensor probabilities;  ///< float [classes]
   int64_t node = -1;         ///< of `graph`: whose attention is shown; the node that was asked for, or the one of most
                              ///< influence
+  at::Tensor labelled;       ///< int64: the nodes of the whole graph that the model classifies; empty: the graph
+  at::Tensor labels;         ///< int64, their true classes
+  at::Tensor guesses;        ///< float [labelled, classes], their probabilities
   at::Tensor influence;      ///< double [nodes]: ‖∂ log p(guess) / ∂ features‖
   at::Tensor attention;      ///< double [layers, heads, nodes]: weights of `node`; undefined: no attention
 };

@@ -13,7 +13,7 @@ namespace topomask {
 /// The arrays of a NumPy archive, each held against the size of its member before memory is taken.
 class NpzArrays {
  public:
-  /// `op` starts the text of errors.
+  /// `op` starts the message of errors.
   explicit NpzArrays(const std::string& path, const char* op = kOpenGraphs)
       : file_({op, path}), members_(io::read_zip_directory(file_)) {}
 

@@ -12,7 +12,7 @@ namespace TOPOMASK_INTERNAL_API topomask {
 
 /// A video whose frames are stored one by one, of one size: AVI (RIFF, OpenDML too) with JPEG frames (MJPG) or
 /// uncompressed ones (24 bits a pixel), or YUV4MPEG2 (.y4m) with 8 bits a sample and chroma of 4:2:0, 4:2:2, 4:4:4 or
-/// none. The first stream of pictures is read, sound is skipped. Told by its content.
+/// none. The first stream of pictures is read, sound is skipped. The content of the file decides which it is.
 ///
 /// Opening reads headers alone; it walks over the chunks themselves, and needs no index. Every size and offset is held
 /// against the size of the file before it is used. read() decodes one frame, and may be called from several threads.

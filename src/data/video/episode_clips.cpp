@@ -46,7 +46,7 @@ std::string most_moved_object(const Episode& episode) {
   return name;
 }
 
-/// What is to be told of each episode, as a text.
+/// The class of each episode, as a name.
 std::vector<std::string> answers(const EpisodeSet& set, const VideoOptions& options) {
   std::vector<std::string> result(static_cast<size_t>(set.size()));
   for (int64_t i = 0; i < set.size(); ++i) {
@@ -66,8 +66,8 @@ std::vector<std::string> answers(const EpisodeSet& set, const VideoOptions& opti
 
 VideoPtr open_episode_clips(const VideoOptions& options, bool test) {
   EpisodeSet set(options.path);
-  const std::vector<std::string> told = answers(set, options);
-  const std::set<std::string> classes(told.begin(), told.end());
+  const std::vector<std::string> names = answers(set, options);
+  const std::set<std::string> classes(names.begin(), names.end());
   VideoInfo info{.name = "episodes " + options.path,
                  .classes = {classes.begin(), classes.end()},
                  .clip_shape = {options.frames, 3, options.image_size, options.image_size}};
@@ -75,7 +75,7 @@ VideoPtr open_episode_clips(const VideoOptions& options, bool test) {
   const int64_t cut = set.size() - set.size() / 5;
   std::vector<View> views;
   for (int64_t i = test ? cut : 0; i < (test ? set.size() : cut); ++i) {
-    const auto place = std::distance(classes.begin(), classes.find(told[static_cast<size_t>(i)]));
+    const auto place = std::distance(classes.begin(), classes.find(names[static_cast<size_t>(i)]));
     for (int64_t camera = 0; camera < set.summary(i).cameras; ++camera) views.push_back({i, camera, place});
   }
   TORCH_CHECK(!views.empty(), "open_videos: ", options.path, ": there must be at least 5 episodes, got ", set.size());

@@ -15,10 +15,10 @@ namespace {
 /// about the underflow of another. Its features are at most exp(‖ω‖²/2)/√m anyway.
 std::optional<FeatureMap> attention_features(const GraphModelOptions& o, int64_t layer, uint64_t seed) {
   if (o.attention == "softmax") return std::nullopt;
-  switch (kFeatureNames.parse("graph model", "attention", o.attention)) {
+  switch (kFeatureNames.parse("graph model", "attention", present_name(o.attention))) {
     case Features::relu:
       return FeatureMap::relu(o.feature_offset);
-    case Features::elu1:
+    case Features::elu:
       return FeatureMap::elu();
     case Features::favor:
       break;
@@ -88,9 +88,8 @@ GraphBlock::GraphBlock(const GraphModelOptions& options, int64_t layer, uint64_t
 
 at::Tensor GraphBlock::forward(const at::Tensor& x, const GraphContext& context) {
   const auto dropped = [this](const at::Tensor& y) { return at::dropout(y, dropout_, is_training()); };
-  const at::Tensor attended = x + dropped(attention_->forward(topomask::forward(attention_norm_, x), context));
-  const at::Tensor hidden =
-      dropped(at::gelu(topomask::forward(expand_, topomask::forward(perceptron_norm_, attended))));
+  const at::Tensor attended = x + dropped(attention_->forward(before_linear(attention_norm_, x), context));
+  const at::Tensor hidden = dropped(at::gelu(topomask::forward(expand_, before_linear(perceptron_norm_, attended))));
   return attended + dropped(topomask::forward(contract_, hidden));
 }
 

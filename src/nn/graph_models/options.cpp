@@ -58,14 +58,14 @@ void GraphModelOptions::check(const std::string& origin) const {
   const bool dense_kernel = kind == "transformer" && attention != "softmax" && (mask == "none" || mask == "diffusion");
   check.that(attention_dropout == 0 || !dense_kernel, "attention_dropout", "0 for kernel attention with mask ", mask,
              ", which has no entries to drop, got ", attention_dropout);
-  check.one_of("norm", norm, {"none", "batch", "layer"});
-  check.one_of("pool", pool, {"mean", "sum", "max", "attention"});
-  check.one_of("readout", readout, {"linear", "layer"});
+  check.one_of("norm", norm, kGraphNormNames.all());
+  check.one_of("pool", pool, kGraphPoolNames.all());
+  check.one_of("readout", readout, kReadoutNames.all());
   check.within("order", order, 1, 65536);
   check.positive("mlp_ratio", mlp_ratio, std::numeric_limits<double>::max());
   check.that(mlp_ratio * static_cast<double>(width) <= static_cast<double>(kMostGraphWidth), "mlp_ratio", "at most ",
              kMostGraphWidth, " hidden features for a width of ", width, ", got ", mlp_ratio);
-  check.one_of("attention", attention, attention_names());
+  check.one_of("attention", present_name(attention), attention_names());
   check.not_negative("feature_offset", feature_offset, check.kLargestParameter);
   check.within("favor_features", favor_features, 0, kMostGraphWidth);
   check.one_of("mask", mask, graph_mask_names());
@@ -87,7 +87,8 @@ void GraphModelOptions::check(const std::string& origin) const {
   if (kind == "transformer") {
     check.that(widths.empty(), "widths", "empty for a transformer, whose blocks have one width, got ", widths.size(),
                " numbers");
-    check.that(readout == "linear", "readout", "linear for a transformer, got ", readout);
+    check.that(kReadoutNames.find(readout) == ReadoutKind::linear, "readout", "linear for a transformer, got ",
+               readout);
     for (int64_t layer = 0; layer < layers; ++layer) {
       check.that(width % heads_of(layer) == 0, "heads", "a divisor of width ", width, ", got ", heads_of(layer));
     }

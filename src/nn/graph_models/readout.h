@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "nn/names.h"
 #include "topomask/nn/graph_layers.h"
 #include "topomask/nn/graph_model.h"
 
@@ -25,7 +26,7 @@ class GraphReadout final : public torch::nn::Module {
 
   bool node_level_;
   double dropout_;
-  std::string pool_;
+  GraphPool pool_;
   std::shared_ptr<AttentionPool> attention_;  // where the pool is that
   torch::nn::Linear head_{nullptr};
 };

@@ -60,9 +60,9 @@ at::Tensor InterlacerBlock::attend(const at::Tensor& x) {
 }
 
 at::Tensor InterlacerBlock::forward(const at::Tensor& x, const LocalStructure& structure) {
-  at::Tensor y = added(x, attend(topomask::forward(attention_norm_, x)));
+  at::Tensor y = added(x, attend(before_linear(attention_norm_, x)));
   if (local_) y = added(y, local_->forward(topomask::forward(local_norm_, y), structure));
-  const at::Tensor hidden = at::gelu(topomask::forward(expand_, topomask::forward(perceptron_norm_, y)));
+  const at::Tensor hidden = at::gelu(topomask::forward(expand_, before_linear(perceptron_norm_, y)));
   return added(y, topomask::forward(contract_, hidden));
 }
 
@@ -146,7 +146,7 @@ PointCloud Interlacer::forward(const PointCloud& before, const PointCloud& now, 
   }
   for (const auto& block : blocks_) x = block->forward(x, structure);
   const at::Tensor change =
-      topomask::forward(head_, topomask::forward(norm_, x.narrow(1, earlier, count))).to(now.positions.scalar_type());
+      topomask::forward(head_, before_linear(norm_, x.narrow(1, earlier, count))).to(now.positions.scalar_type());
   at::Tensor step = change.slice(2, 0, 3) * kMoveScale;
   if (arm_.defined()) {  // the weighted moves, whose size is lost in norms
     constexpr double kFollow = 4;

@@ -18,7 +18,7 @@ const TaskRegistration kGraphs("graphs", [](const RunConfig& config) { return st
 }  // namespace
 
 const char* GraphTask::items() const {
-  return data().set.node_labels ? "nodes" : "graphs";
+  return data().split.by_node ? "nodes" : "graphs";
 }
 
 void GraphTask::open_training() {
@@ -128,12 +128,14 @@ std::vector<std::string> GraphTask::classes() {
 
 at::Tensor GraphTask::modulation() {
   std::vector<at::Tensor> functions;  // of the layers' masks, [H, K]
+  int64_t heads = 0;
   for (const auto& item : model().named_parameters()) {
     const bool of_mask = parameter_kind(item.key(), item.value()) == ParameterKind::mask;
     if (!of_mask || item.value().dim() != 2) continue;
-    if (!functions.empty() && functions[0].sizes() != item.value().sizes()) return {};
     functions.push_back(item.value());
+    heads = std::max(heads, item.value().size(0));
   }
+  for (at::Tensor& f : functions) f = at::constant_pad_nd(f, {0, 0, 0, heads - f.size(0)}, std::nan(""));
   return functions.empty() ? at::Tensor() : at::stack(functions);
 }
 

@@ -30,7 +30,7 @@ class GraphTask final : public Task {
   Evaluation evaluate(const std::string& split) override;
   int64_t size(const std::string& split) override;
   std::vector<std::string> classes() override;
-  at::Tensor modulation() override;
+  at::Tensor modulation() override;  ///< NaN for heads that a layer has not
 
   const LoadedGraphs& data() const;
   GraphModel& graph_model() const { return static_cast<GraphModel&>(model()); }

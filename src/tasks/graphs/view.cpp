@@ -41,9 +41,8 @@ GraphView view_graph(Task& of, const std::string& split, int64_t place, int64_t 
   TORCH_CHECK(batch.rows.size(0) > 0, "view_graph: item ", place, " of the ", split, " split has no label");
   batch.sample.features = batch.sample.features.detach().clone().requires_grad_(true);
   const at::AutoGradMode with_gradient(true);
-  const at::Tensor logits =
-      task->graph_model().forward(batch.sample, batch.structure).index_select(0, batch.rows.slice(0, 0, 1));
-  const at::Tensor chances = logits.to(at::kFloat).log_softmax(-1)[0];
+  const at::Tensor logits = task->graph_model().forward(batch.sample, batch.structure).index_select(0, batch.rows);
+  const at::Tensor all = logits.to(at::kFloat).log_softmax(-1), chances = all[0];
   chances.max().backward();
   const at::Tensor gradient = batch.sample.features.grad();
   const at::Tensor influence = gradient.defined() ? gradient.norm(2, {1}).to(at::kCPU, at::kDouble)
@@ -60,6 +59,9 @@ GraphView view_graph(Task& of, const std::string& split, int64_t place, int64_t 
           .label = batch.labels[0].item<int64_t>(),
           .probabilities = chances.detach().exp().to(at::kCPU),
           .node = whole ? node : 0,
+          .labelled = of_node ? batch.rows.to(at::kCPU) : at::empty({0}, at::kLong),
+          .labels = (of_node ? batch.labels : batch.labels.slice(0, 0, 0)).to(at::kCPU),
+          .guesses = (of_node ? all : all.slice(0, 0, 0)).detach().exp().to(at::kCPU),
           .influence = influence.index_select(0, drawn),
           .attention = attention.defined() ? attention.to(at::kCPU, at::kDouble).index_select(2, drawn) : attention};
 }

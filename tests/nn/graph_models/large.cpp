@@ -3,7 +3,8 @@
 #include "nn/graph_models/sets.h"
 #include "support/peak_memory.h"
 
-// One graph of 200 000 nodes: structure, logits and gradients in memory that is linear in it.
+// One graph of 200 000 nodes: structure, logits and gradients in memory that is linear in it. What their values are,
+// reference.cpp and positions.cpp test on small graphs.
 
 namespace topomask::testing {
 namespace {

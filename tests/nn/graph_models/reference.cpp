@@ -62,7 +62,7 @@ at::Tensor dense_transformer(const GraphModel& model, const GraphSet& set) {
     const int64_t dim = o.width / o.heads;
     const auto phi = [&](const at::Tensor& y) {
       if (o.attention == "relu") return at::relu(y) + o.feature_offset;
-      if (o.attention == "elu1") return at::elu(y) + 1;
+      if (o.attention == "elu") return at::elu(y) + 1;
       return FeatureMap::favor(dim, dim, {.seed = model.seed() + static_cast<uint64_t>(l)})(y);
     };
     const at::Tensor scores = o.attention == "softmax"

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,7 +110,7 @@ inline std::vector<Named> models_of_every_kind() {
   }
   for (const char* mask : {"none", "grf", "ad_hoc", "series", "diffusion", "gkat", "frequency", "neighbours",
                            "shortest_path", "forest", "spanning_forest", "sequence"}) {
-    for (const char* attention : {"relu", "elu1", "favor", "softmax", "gkat"}) {
+    for (const char* attention : {"relu", "elu", "favor", "softmax", "gkat"}) {
       GraphModelOptions o;
       const bool gkat = std::string(attention) == "gkat";
       o.kind = gkat ? "gkat" : "transformer";
@@ -123,6 +127,29 @@ inline std::vector<Named> models_of_every_kind() {
 
 inline GraphSet set_for(const Named& named) {
   return named.trees ? tree_set() : small_set();
+}
+
+/// The gradients of Σ run()² in the parameters, along a random direction, are the difference of its values. `run` is a
+/// function of them, in float64.
+inline void expect_gradients_of_differences(const std::vector<at::Tensor>& parameters,
+                                            const std::function<at::Tensor()>& run) {
+  constexpr double kStep = 1e-8;  // so small that no ReLU changes sides
+  const at::Tensor out = run();
+  const auto slopes = gradients(out, 2 * out.detach(), parameters);
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> direction;
+  double slope = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    direction.push_back(at::randn(parameters[i].sizes(), at::detail::createCPUGenerator(i), at::kDouble));
+    slope += (slopes[i] * direction.back()).sum().item<double>();
+  }
+  const auto moved = [&](double by) {
+    for (size_t i = 0; i < parameters.size(); ++i) parameters[i].add_(direction[i], by);
+    return run().square().sum().item<double>();
+  };
+  const double above = moved(kStep), below = moved(-2 * kStep);
+  moved(kStep);
+  EXPECT_NEAR(slope, (above - below) / (2 * kStep), 1e-5 * std::max(1.0, std::abs(slope)));
 }
 
 }  // namespace topomask::testing

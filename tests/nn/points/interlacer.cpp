@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "masks/grf/grf_testing.h"
 #include "nn/points/checkpoint.h"
 #include "nn/points/testing.h"
 #include "support/compare.h"
@@ -30,11 +31,17 @@ Tensor dense_layer(LocalLayer& layer, const Tensor& x, const Tensor& mask, const
   const auto linear = [&](const std::string& name, const Tensor& of) {
     return at::matmul(of, p[name + ".weight"].t()) + p[name + ".bias"];
   };
-  const Tensor rows = x.flatten(0, 1), features = linear("query_key", rows).relu() + options.feature_offset;
   const int64_t m = options.local_features;
+  const Tensor qkv = linear("qkv", x.flatten(0, 1)), features = qkv.narrow(1, 0, 2 * m).relu() + options.feature_offset;
   const Tensor weights = mask * at::matmul(features.narrow(1, 0, m), features.narrow(1, m, m).t());
-  const Tensor out = at::matmul(weights, linear("value", rows)) / weights.sum(1, true);
+  const Tensor out = at::matmul(weights, qkv.narrow(1, 2 * m, options.width)) / weights.sum(1, true);
   return linear("projection", out).view_as(x);
+}
+
+void copy_values(const LocalLayer& from, const LocalLayer& to) {
+  const at::NoGradGuard no_grad;
+  const auto source = from.parameters(), target = to.parameters();
+  for (size_t i = 0; i < source.size(); ++i) target[i].copy_(source[i]);
 }
 
 /// The mask that a layer should have, [B·M, B·M].
@@ -69,11 +76,7 @@ TEST(LocalLayer, MasksMatchTheDenseReferenceWithAllGradients) {
     // The reference is the same layer in double.
     const auto reference = make_local_layer(options);
     reference->to(at::kDouble);
-    {
-      const at::NoGradGuard no_grad;
-      auto from = layer->parameters(), to = reference->parameters();
-      for (size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
-    }
+    copy_values(*layer, *reference);
     wide = reference->parameters();
     wide.push_back(x.detach().to(at::kDouble).requires_grad_(true));
     const Tensor f = reference->named_parameters()["mask.f"];
@@ -99,7 +102,13 @@ TEST(LocalLayer, GrfSamplesWalksWhereTheyDoNotTakeEveryPath) {
   ASSERT_TRUE(sampled.table.has_value());
   EXPECT_EQ(sampled.table->walkers(), 9);
   const Tensor out = layer->forward(x, sampled);
-  EXPECT_TRUE(out.isfinite().all().item<bool>());
+  const auto reference = make_local_layer(options);
+  reference->to(at::kDouble);
+  copy_values(*layer, *reference);
+  const Tensor f = reference->named_parameters()["mask.f"];
+  const Tensor expected =
+      dense_layer(*reference, x.to(at::kDouble), testing::dense_features(*sampled.table, f), options);
+  EXPECT_TRUE(close(out, expected, 2e-5));
   // No walk leads from one cloud to another.
   const Tensor other = at::cat({x.slice(0, 0, 1), at::randn({1, 40, options.width})});
   EXPECT_TRUE(at::equal(layer->forward(other, sampled)[0], out[0]));
@@ -232,7 +241,7 @@ TEST(Rollout, RecomputationHasTheSameGradientsBitForBit) {
 TEST(Rollout, GradientsThroughTimeAreFiniteDifferences) {
   PointModelOptions options = testing::small_options("message_passing");
   options.particles = 6;
-  options.octaves = 1;  // a step of finite differences must be small beside a wave
+  options.octaves = 1;  // a step of finite differences must be small compared with a wave
   PointModel model(options, 2);
   at::manual_seed(10);
   testing::shake(model);

@@ -6,6 +6,7 @@
 #include "data/graphs/graph_files.h"
 #include "support/compare.h"
 #include "topomask/config.h"
+#include "topomask/tasks/graphs.h"
 #include "topomask/train/train.h"
 #include "train/metrics.h"
 #include "train/run_testing.h"
@@ -224,6 +225,33 @@ TEST(GraphTask, LabelsWordsOfTrees) {
   config.train.select = "best";
   const TrainResult result = train(config, folder / "run", kQuiet);
   EXPECT_GT(result.evaluations.at("test").accuracy, 0.9);
+
+  const LoadedTask loaded = load_task(folder.path / "run" / kCheckpointName);
+  Task& task = *loaded.task;
+  EXPECT_STREQ(task.items(), "graphs");  // what size() and places count
+  EXPECT_EQ(task.evaluate("test").confusion.sum().item<int64_t>(), 3 * task.size("test"));
+  const GraphView view = view_graph(task, "test", 1);
+  EXPECT_TRUE(at::equal(view.labelled, at::arange(3)));
+  EXPECT_EQ(view.labels.sizes(), at::IntArrayRef({3}));
+  EXPECT_EQ(view.label, view.labels[0].item<int64_t>());
+  ASSERT_EQ(view.guesses.sizes(), at::IntArrayRef({3, 17}));
+  EXPECT_TRUE(at::equal(view.guesses[0], view.probabilities));
+  EXPECT_TRUE(testing::close(view.guesses.sum(1), at::ones({3}), 1e-5, 0));
+}
+
+TEST(GraphTask, LearnedFunctionsAreThoseOfEachLayersHeads) {
+  RunConfig config = motif_run();
+  config.graph_model.mask = "series";
+  config.graph_model.layer_heads = {3, 1};
+  const std::unique_ptr<Task> task = make_task(config);
+  task->open_training();
+  task->make_model(at::kCPU);
+  const at::Tensor f = task->modulation();
+  ASSERT_TRUE(f.defined());
+  ASSERT_EQ(f.sizes(), at::IntArrayRef({2, 3, 4}));
+  EXPECT_TRUE(f[0].isfinite().all().item<bool>());
+  EXPECT_TRUE(f[1][0].isfinite().all().item<bool>());
+  EXPECT_TRUE(f[1].slice(0, 1).isnan().all().item<bool>());  // heads that the second layer has not
 }
 
 TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {

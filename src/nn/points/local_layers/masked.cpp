@@ -16,16 +16,16 @@ void add_neighbours(LocalStructure& structure, int64_t k) {
 
 MaskedLocalLayer::MaskedLocalLayer(const PointModelOptions& options, const at::Tensor& start)
     : LocalLayer(options),
-      query_key_(register_module("query_key", torch::nn::Linear(options.width, 2 * options.local_features))),
-      value_(register_module("value", torch::nn::Linear(options.width, options.width))),
+      qkv_(register_module("qkv", torch::nn::Linear(options.width, 2 * options.local_features + options.width))),
       projection_(register_module("projection", torch::nn::Linear(options.width, options.width))),
       function_(register_module("mask", std::make_shared<HopFunction>(start))) {}
 
 at::Tensor MaskedLocalLayer::forward(const at::Tensor& x, const LocalStructure& structure) {
-  const at::Tensor features = at::relu(topomask::forward(query_key_, x)).flatten(0, 1) + options().feature_offset;
-  const at::Tensor v = topomask::forward(value_, x).flatten(0, 1);
   const int64_t m = options().local_features;
-  const at::Tensor out = attend(features.narrow(1, 0, m), features.narrow(1, m, m), v, structure);
+  // Backward of a split is one concatenation.
+  const auto parts = topomask::forward(qkv_, x).flatten(0, 1).split_with_sizes({2 * m, options().width}, 1);
+  const auto features = (at::relu(parts[0]) + options().feature_offset).split(m, 1);
+  const at::Tensor out = attend(features[0], features[1], parts[1], structure);
   return topomask::forward(projection_, out.view_as(x));
 }
 

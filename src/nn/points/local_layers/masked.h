@@ -16,7 +16,7 @@ class HopFunction : public torch::nn::Module {
 /// float32 [terms]: exp(−decay·k).
 at::Tensor decaying(double decay, int64_t terms);
 
-/// Local kernel attention with one head: φ = ReLU of a dense layer for queries and keys, another for values.
+/// Local kernel attention with one head: queries, keys and values by one dense layer, φ = ReLU of the first two.
 class MaskedLocalLayer : public LocalLayer {
  public:
   MaskedLocalLayer(const PointModelOptions& options, const at::Tensor& start);
@@ -30,7 +30,7 @@ class MaskedLocalLayer : public LocalLayer {
   const at::Tensor& f() const { return function_->f; }
 
  private:
-  torch::nn::Linear query_key_, value_, projection_;
+  torch::nn::Linear qkv_, projection_;
   std::shared_ptr<HopFunction> function_;
 };
 

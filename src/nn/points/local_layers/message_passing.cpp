@@ -50,10 +50,10 @@ class MessagePassing final : public LocalLayer {
                  topomask::forward(gather_.receiver, own).unsqueeze(1) + topomask::forward(gather_.place, apart));
     const at::Tensor anchors = own + topomask::forward(gather_.out, heard.mean(1));
     const at::Tensor& of = structure.nearest_anchor;
-    const at::Tensor told = at::relu(topomask::forward(spread_.sender, anchors).index_select(0, of) +
-                                     topomask::forward(spread_.receiver, h) +
-                                     topomask::forward(spread_.place, positions - here.index_select(0, of)));
-    return topomask::forward(spread_.out, told).view_as(x);
+    const at::Tensor messages = at::relu(topomask::forward(spread_.sender, anchors).index_select(0, of) +
+                                         topomask::forward(spread_.receiver, h) +
+                                         topomask::forward(spread_.place, positions - here.index_select(0, of)));
+    return topomask::forward(spread_.out, messages).view_as(x);
   }
 
  private:
