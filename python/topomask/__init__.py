@@ -36,10 +36,12 @@ __version__ = _library.build_of(_library.library_path()).get("version", "0.1.0")
 _LAZY = ("dist", "episodes", "nn", "pyg", "hf", "timm", "plotting", "train")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers see the imports above, and that there is nothing else
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [*_exported, *_LAZY, "library_path", "ops"]

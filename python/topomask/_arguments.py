@@ -114,7 +114,7 @@ class Recipe:
 def stripped(value: Structure, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The fields that are no tensors, or, for values that nest, the value itself with empty tensors."""
     if hasattr(value, "_replaced"):
-        return {"": value._replaced({name: torch.empty(0) for name in tensors})}
+        return {"": value._replaced({name: torch.empty(0, device="cpu") for name in tensors})}
     return {name: field for name, field in value._fields().items() if name not in tensors}
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from . import _errors, _ops
-from ._traced import How
+from ._traced import How, attend
 from .features import FeatureMap, feature_map
 from .mask import DEFAULT_MEMORY_BUDGET, Mask
 
@@ -20,14 +20,6 @@ Features = str | FeatureMap | Callable[[Tensor], Tensor] | None
 def _check_mask(op: str, mask: Any) -> None:
     if not isinstance(mask, Mask):
         raise TypeError(f"{op}: mask must be a topomask.Mask, got {type(mask).__name__}; none_mask(N) is unmasked attention")
-
-
-def _autocast(x: Tensor) -> Tensor:
-    """What autocast makes of an input; in eager mode the library applies autocast itself."""
-    kind = x.device.type
-    if torch.is_autocast_enabled(kind) and x.dtype in (torch.float32, torch.float16, torch.bfloat16):
-        return x.to(torch.get_autocast_dtype(kind))
-    return x
 
 
 def attention(
@@ -47,12 +39,13 @@ def attention(
     float32, bfloat16 with float32 accumulation, on a GPU also float16. Returns [..., N, D].
 
     features: φ, by name ("relu", "elu", "exp", "squared_relu", "identity"), a FeatureMap, a function, or None where q and k are
-    features already. route: "automatic", "dense", "sparse", "features", "operator" or "fused"; the planner chooses for "automatic".
+    features already. route: "automatic", "dense", "sparse", "features", "operator", "fused" or "strips"; the planner chooses for
+    "automatic".
     eps: the denominator is kept at least this far from zero, with its sign. memory_budget: bytes beyond inputs and output.
 
-    Cost per slice, of which the planner takes the least: dense and fused N²·(m + D) multiply-adds, sparse nnz(M)·(m + D), features
-    nnz(Φ₁, Φ₂)·m·(D + 1), operator m·(D + 1) products M·x; `explain` has the seconds and bytes. Gradient: once, in q, k, v and the
-    mask's parameters.
+    Cost per slice, of which the planner takes the least: dense, fused and strips N²·(m + D) multiply-adds, sparse nnz(M)·(m + D),
+    features nnz(Φ₁, Φ₂)·m·(D + 1), operator m·(D + 1) products M·x; `explain` has the seconds and bytes. Gradient: once, in q, k,
+    v and the mask's parameters.
     """
     _check_mask("attention", mask)
     fq, fk = q, k
@@ -60,8 +53,7 @@ def attention(
         phi = feature_map(features)
         fq, fk = phi.queries(q), phi.keys(k)
     if torch.compiler.is_compiling():
-        fq, fk, v = (_autocast(x) for x in (fq, fk, v))
-        return mask._traced_attention(fq, fk, v, How("attention", route, eps, None, memory_budget))
+        return attend(mask, fq, fk, v, How("attention", route, eps, None, memory_budget))
     return _ops.attention(mask._attention(), fq, fk, v, route, float(eps), memory_budget)
 
 
@@ -80,18 +72,17 @@ def softmax_attention(
     """Softmax attention modulated by a mask: out_i = Σ_j w_ij v_j / Σ_j w_ij, S = scale·QKᵀ, scale = 1/√d_k by default.
 
     q, k: [..., N, d_k]; v: [..., N, D]; dtypes and heads as in `attention`. Returns [..., N, D]. mode "multiplicative": weights
-    w_ij = M_ij·exp(s_ij), absent pairs excluded; sparse, fused or dense route. mode "additive": w_ij = exp(s_ij + M_ij), an absent
-    entry being 0, so that every pair attends; fused or dense. eps, memory_budget as in `attention`.
+    w_ij = M_ij·exp(s_ij), absent pairs excluded; sparse, fused, strips or dense route. mode "additive": w_ij = exp(s_ij + M_ij),
+    an absent entry being 0, so that every pair attends; fused, strips or dense. eps, memory_budget as in `attention`.
 
-    Cost per slice: sparse nnz(M)·(d_k + D) multiply-adds, fused and dense N²·(d_k + D); fused takes O(N·D) memory. Gradient: once,
-    in q, k, v and the mask's parameters.
+    Cost per slice: sparse nnz(M)·(d_k + D) multiply-adds, the others N²·(d_k + D); fused takes O(N·D) memory, strips some rows of M
+    more. Gradient: once, in q, k, v and the mask's parameters.
     """
     _check_mask("softmax_attention", mask)
     if mode not in ("multiplicative", "additive"):
         raise ValueError(f"softmax_attention: mode must be multiplicative or additive, got {mode}")
     if torch.compiler.is_compiling():
-        q, k, v = (_autocast(x) for x in (q, k, v))
-        return mask._traced_attention(q, k, v, How(mode, route, eps, scale, memory_budget))
+        return attend(mask, q, k, v, How(mode, route, eps, scale, memory_budget))
     factor = None if scale is None else float(scale)
     return _ops.softmax_attention(mask._softmax_attention(), q, k, v, mode, factor, route, float(eps), memory_budget)
 
@@ -195,7 +186,7 @@ def plan_softmax(
     additive: bool = False,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> Plan:
-    """The same for softmax attention, which has the routes fused, sparse and dense; an additive mask has no sparse one."""
+    """The same for softmax attention, which has the routes fused, sparse, strips and dense; an additive mask has no sparse one."""
     counts = _counts(mask, slices, features, value_dim)
     return Plan._of(_ops.method(mask._object, "plan_softmax", counts, dtype, _device(device), training, additive, memory_budget))
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_OWN = re.compile(r"^(?!could not convert|invalid literal)[\w.:/ -]{1,200}?: ")
+_OWN = re.compile(r"^(?!could not convert|invalid literal|\w+( driver)? [Ee]rror\b)[\w.:/ -]{1,200}?: ")  # not "CUDA error: …"
 _BARE = re.compile(r"^(\w+) must ")
 _MISMATCH = re.compile(
     r"Expected (a value of|at most|integer|type)|is missing value for argument|Unknown keyword argument|Could not cast"
@@ -42,7 +42,10 @@ def in_python(text: str) -> str:
 
 
 def translated(error: RuntimeError) -> Exception:
-    """The library's text without torch's stack trace, as the exception Python would raise."""
+    """The library's text without torch's stack trace, as the exception Python would raise. An error of another class than
+    RuntimeError, such as torch.OutOfMemoryError or NotImplementedError, is torch's own and is returned as it is."""
+    if type(error) is not RuntimeError:
+        return error
     text = str(error)
     for end in ("\nException raised from", "\nC++ CapturedTraceback", "\nPosition:"):
         text = text.split(end)[0]

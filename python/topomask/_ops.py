@@ -73,6 +73,11 @@ def refuse_transforms(op: str, *tensors: Tensor) -> None:
         raise RuntimeError(f"topomask: {op} has no forward-mode derivative; torch.autograd.grad has the backward one")
 
 
+def is_transformed() -> bool:
+    """Whether a call may meet such a transform; tracing for torch.compile is none."""
+    return not torch.compiler.is_compiling() and (_functorch() is not None or forward_ad._current_level >= 0)
+
+
 def _refuse_transformed(op: str, arguments: Sequence[Any]) -> None:
     """The same for calls into C++ that are harmless where none of their tensors is transformed."""
     inside = (item for value in arguments for item in (value if isinstance(value, (list, tuple)) else (value,)))
@@ -145,6 +150,12 @@ def factored_product(
     return numerator, denominator
 
 
+def fused_attention(*arguments: Any) -> Tensor:
+    """q, k, v, values, right, index, kind, shift, globals, weighting, scale, eps."""
+    out: Tensor = _ops.fused_attention.default(*arguments)[0]
+    return out
+
+
 def walk_features(f: Tensor, hops: Tensor, loads: Tensor, feature_offsets: Tensor, scale: float) -> Tensor:
     features: Tensor = _ops.walk_features(f, hops, loads, feature_offsets, scale)
     return features
@@ -194,6 +205,11 @@ def block_after_backward(*arguments: Any) -> list[Tensor]:
     return list(_ops.block_after_backward(*arguments))
 
 
+def layer_norm_rows(x: Tensor, weight: Tensor, bias: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    out: Tensor = _ops.layer_norm_rows(x, weight, bias, eps, dtype)[0]
+    return out
+
+
 def apply_mask(
     inputs: Sequence[Tensor],
     parameters: Sequence[Tensor],
@@ -233,4 +249,16 @@ def _run_callback(id: int, method: str, arguments: list[Tensor]) -> list[Tensor]
 _registry = torch.library.Library("topomask_python", "DEF")
 _registry.define("call(int id, str method, Tensor[] arguments) -> Tensor[]")
 _registry.impl("call", _run_callback, "CompositeImplicitAutograd")
+
+
+def operator(schema: str, function: Callable[..., Any], shapes: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors without gradients that torch.compile leaves as it is; shapes: empty results of the right shapes."""
+    name = schema.split("(")[0]
+    _registry.define(schema)
+    _registry.impl(name, function, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"topomask_python::{name}", shapes)
+    made: Callable[..., Any] = getattr(torch.ops.topomask_python, name)
+    return made
+
+
 atexit.register(lambda: _classes.Functions.close_callbacks())

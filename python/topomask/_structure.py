@@ -52,12 +52,21 @@ class Structure:
         return self._fields()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
+        names = {field.name for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        if not set(state) <= names:
+            unknown = sorted(map(str, set(state) - names))[0]
+            raise ValueError(f"{type(self).__name__}: a saved value must have the fields {', '.join(sorted(names))}, got {unknown}")
+        for name, value in state.items():  # the C++ object, which checks them, is made when it is first needed
             object.__setattr__(self, name, value)
+
+    def pin_memory(self: Self) -> Self:
+        """A copy in page-locked memory, for DataLoader(pin_memory=True); without a GPU refused by torch."""
+        return self._unchecked({**self._fields(), **{name: tensor.pin_memory() for name, tensor in self._tensors().items()}})
 
 
 def register(cls: type[Structure]) -> None:
-    """Makes a structure a pytree: its tensors are leaves."""
+    """Makes a structure a pytree whose leaves are its tensors, and lets torch.load take it with weights_only=True: nothing of it is
+    code, and its values are checked before C++ uses them."""
 
     def flatten(value: Structure) -> tuple[list[Any], tuple[Any, ...]]:
         tensors = value._tensors()
@@ -69,6 +78,7 @@ def register(cls: type[Structure]) -> None:
         return cls._unchecked({**dict(zip(names, leaves)), **dict(rest)})
 
     _pytree.register_pytree_node(cls, flatten, unflatten, serialized_type_name=f"topomask.{cls.__name__}")
+    torch.serialization.add_safe_globals([cls])
 
 
 def device_and_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, torch.dtype | None]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from . import _ops
-
 if TYPE_CHECKING:
-    from .library_mask import LibraryMask
     from .mask import Mask
 
 
@@ -27,6 +23,44 @@ class How:
     memory_budget: int = 1 << 32
 
 
+def attend(mask: Mask, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
+    """Attention while torch.compile or torch.export traces. Inputs come in the dtype of autocast, as in eager mode, and what
+    follows is computed without it: sums over the nodes are wider than the inputs."""
+    kind = q.device.type
+    autocast = torch.is_autocast_enabled(kind)
+    if autocast:
+        q, k, v = (_narrowed(x) for x in (q, k, v))
+    _check("attention" if how.what == "attention" else "softmax_attention", mask, q, k, v)
+    if not autocast:
+        return mask._traced_attention(q, k, v, how)
+    with torch.autocast(kind, enabled=False):
+        return mask._traced_attention(q, k, v, how)
+
+
+def _narrowed(x: Tensor) -> Tensor:
+    return x.to(torch.get_autocast_dtype(x.device.type)) if x.dtype in (torch.float32, torch.float16, torch.bfloat16) else x
+
+
+def _check(op: str, mask: Mask, q: Tensor, k: Tensor, v: Tensor) -> None:
+    """What the library asks of inputs in eager mode."""
+    known = mask._traced_shape()
+    if known is None:
+        return  # not prepared, which is refused later
+    size, heads = known
+    if q.dim() < 2 or q.shape[-2] != size:
+        raise ValueError(f"{op}: q must be [..., N = {size}, C], got {list(q.shape)}")
+    if heads > 1 and (q.dim() < 3 or q.shape[-3] != heads):
+        text = f"[..., H = {heads}, N = {size}, C] for a mask with {heads} heads"
+        raise ValueError(f"{op}: q must be {text}, got {list(q.shape)}")
+    if q.dtype == torch.float16 and q.device.type == "cpu":
+        raise ValueError(f"{op}: q must be float64, float32 or bfloat16 on cpu, got {q.dtype}")
+    if k.shape != q.shape or k.dtype != q.dtype:
+        raise ValueError(f"{op}: k must be like q, {q.dtype} {list(q.shape)}, got {k.dtype} {list(k.shape)}")
+    if v.shape[:-1] != q.shape[:-1] or v.dtype != q.dtype:
+        like = f"{q.dtype} {list(q.shape)}"
+        raise ValueError(f"{op}: v must be like q, {like}, but for its last dimension, got {v.dtype} {list(v.shape)}")
+
+
 def fold(x: Tensor, heads: int) -> Tensor:
     """[..., H, N, C] → [B, H, N, C] for the H of the mask."""
     return x.reshape(-1, heads, x.shape[-2], x.shape[-1])
@@ -36,122 +70,6 @@ def normalise(numerator: Tensor, denominator: Tensor, eps: float) -> Tensor:
     """numerator / denominator, which is kept at least eps from zero, with its sign (0 counts as +)."""
     away = torch.where(denominator < 0, denominator.clamp(max=-eps), denominator.clamp(min=eps))
     return numerator / away.unsqueeze(-1)
-
-
-class Form:
-    """A mask as tensors and operators."""
-
-    def serves(self, how: How) -> bool:
-        return how.what == "attention" and how.route in ("automatic", self.route)
-
-    route = "features"
-
-    def attention(self, mask: LibraryMask, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
-        raise NotImplementedError
-
-
-class Linear(Form):
-    """M = 1: linear attention."""
-
-    def attention(self, mask: LibraryMask, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
-        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-        fq, fk, fv = q.to(wide), k.to(wide), v.to(wide)
-        numerator = fq @ (fk.mT @ fv)
-        denominator = (fq @ fk.sum(-2).unsqueeze(-1)).squeeze(-1)
-        return normalise(numerator, denominator, how.eps).to(v.dtype)
-
-
-class Sparse(Form):
-    """Values over a pattern. A subclass says how the values follow from the parameters."""
-
-    route = "sparse"
-
-    def __init__(self, pattern: list[Tensor]) -> None:
-        self.pattern = pattern
-
-    def values(self, mask: Any) -> Tensor:
-        """[1 or H, entries]"""
-        raise NotImplementedError
-
-    def serves(self, how: How) -> bool:
-        return how.what in ("attention", "multiplicative") and how.route in ("automatic", "sparse")
-
-    def attention(self, mask: LibraryMask, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
-        heads = mask._traced_heads
-        values = self.values(mask).reshape(heads, -1)
-        folded = fold(q, heads), fold(k, heads), fold(v, heads)
-        if how.what == "attention":
-            return _ops.sparse_attention(*folded, values, self.pattern, how.eps).reshape(v.shape)
-        scale = how.scale if how.scale is not None else 1.0 / math.sqrt(max(q.shape[-1], 1))
-        return _ops.sparse_softmax_attention(*folded, values, self.pattern, scale, how.eps).reshape(v.shape)
-
-
-class GivenValues(Sparse):
-    """The values are the parameter, in the order the user gave them in."""
-
-    def __init__(self, pattern: list[Tensor], order: Tensor | None) -> None:
-        super().__init__(pattern)
-        self.order = order
-
-    def values(self, mask: Any) -> Tensor:
-        values: Tensor = mask.values
-        return values if self.order is None else values.index_select(-1, self.order)
-
-
-class Constant(Sparse):
-    """Values without parameters."""
-
-    def __init__(self, pattern: list[Tensor], constant: Tensor) -> None:
-        super().__init__(pattern)
-        self.constant = constant
-
-    def values(self, mask: Any) -> Tensor:
-        return self.constant
-
-
-class Series(Sparse):
-    """Σ_k α_k W^k from the powers of W, [K, entries]."""
-
-    def __init__(self, pattern: list[Tensor], powers: Tensor) -> None:
-        super().__init__(pattern)
-        self.powers = powers
-
-    def values(self, mask: Any) -> Tensor:
-        alpha: Tensor = mask.alpha
-        return alpha.reshape(-1, alpha.shape[-1]) @ self.powers
-
-
-class Walked(Sparse):
-    """Φ̂, or Φ̂Φ̂ᵀ where `product` is given, from visits."""
-
-    def __init__(
-        self, visits: tuple[Tensor, Tensor, Tensor], walkers: int, pattern: list[Tensor], product: list[Tensor] | None
-    ) -> None:
-        super().__init__(pattern if product is None else product)
-        self.hops, self.loads, self.feature_offsets = visits
-        self.scale = 1.0 / walkers
-        self.features, self.product = pattern, product
-
-    def phi(self, mask: Any) -> Tensor:
-        f: Tensor = mask.f
-        return _ops.walk_features(f.reshape(-1, f.shape[-1]), self.hops, self.loads, self.feature_offsets, self.scale)
-
-    def values(self, mask: Any) -> Tensor:
-        phi = self.phi(mask)
-        return phi if self.product is None else _ops.sparse_gram(phi, self.features, self.product)
-
-
-class WalkedFeatures(Form):
-    """Φ̂Φ̂ᵀ without forming it: two sparse products per feature."""
-
-    def __init__(self, walked: Walked) -> None:
-        self.walked = walked
-
-    def attention(self, mask: LibraryMask, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
-        heads, phi, pattern = mask._traced_heads, self.walked.phi(mask), self.walked.features
-        folded = fold(q, heads), fold(k, heads), fold(v, heads)
-        numerator, denominator = _ops.factored_product(*folded, phi, pattern, phi, pattern)
-        return normalise(numerator, denominator, how.eps).to(v.dtype).reshape(v.shape)
 
 
 def operator_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, how: How) -> Tensor:

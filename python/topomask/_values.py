@@ -19,7 +19,7 @@ def tensor(what: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     try:
-        return torch.as_tensor(value)
+        return torch.as_tensor(value, device="cpu")  # whatever torch's default device is
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{what} must be a tensor, a sequence of numbers or a NumPy array, got {type(value).__name__}") from None
 

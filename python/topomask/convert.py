@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,19 +15,38 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 
-def from_networkx(graph: networkx.Graph, *, weight: str | None = "weight", dtype: torch.dtype = torch.float32) -> Graph:
+_ROUNDING = 1e-5  # of the larger of two mirrored weights; more than what float32 loses in an affinity
+
+
+def from_networkx(
+    graph: networkx.Graph, *, weight: str | None = "weight", dtype: torch.dtype = torch.float32, duplicates: str = "refuse"
+) -> Graph:
     if not hasattr(graph, "is_multigraph"):
         raise TypeError(f"Graph.from_networkx: graph must be a networkx graph, got {type(graph).__name__}")
-    if graph.is_multigraph():
-        raise ValueError("Graph.from_networkx: graph must not be a multigraph; networkx.Graph(graph) keeps one edge of each pair")
+    if graph.is_multigraph() and duplicates == "refuse":
+        raise ValueError(
+            'Graph.from_networkx: duplicates must be "sum", which adds the weights of parallel edges, or "first" for a multigraph, '
+            "got refuse"
+        )
     place = {node: index for index, node in enumerate(graph.nodes)}
-    edges = [(place[u], place[v]) for u, v in graph.edges]
-    index = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
+    edges = list(graph.edges(data=True))
+    index = torch.tensor([(place[u], place[v]) for u, v, _ in edges], dtype=torch.int64, device="cpu").reshape(-1, 2).T
     weights = None
-    if weight is not None and any(weight in data for _, _, data in graph.edges(data=True)):
-        weights = torch.tensor([float(data.get(weight, 1.0)) for _, _, data in graph.edges(data=True)], dtype=dtype)
-    made = Graph.from_edges(len(place), index[0], index[1], weights, directed=graph.is_directed())
+    if weight is not None and any(weight in data for _, _, data in edges):
+        weights = torch.tensor([_number(weight, edge) for edge in edges], dtype=dtype, device="cpu")
+    made = Graph.from_edges(len(place), index[0], index[1], weights, directed=graph.is_directed(), duplicates=duplicates)
     return made if made.dtype == dtype else made.to(dtype)
+
+
+def _number(weight: str, edge: tuple[Any, Any, dict[str, Any]]) -> float:
+    u, v, data = edge
+    try:
+        return float(data.get(weight, 1.0))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Graph.from_networkx: {weight} of edge ({u!r}, {v!r}) must be a number, got {data[weight]!r}; weight= names another "
+            "attribute, weight=None takes 1"
+        ) from None
 
 
 def to_networkx(graph: Graph) -> networkx.Graph:
@@ -44,17 +64,38 @@ def from_scipy(matrix: scipy.sparse.sparray, *, directed: bool | None = None) ->
     if not hasattr(matrix, "tocsr"):
         raise TypeError(f"Graph.from_scipy: matrix must be a SciPy sparse matrix, got {type(matrix).__name__}")
     csr = matrix.tocsr(copy=True)
+    if len(csr.shape) != 2 or csr.shape[0] != csr.shape[1]:
+        raise ValueError(f"Graph.from_scipy: matrix must be square, got {list(csr.shape)}")
     csr.sum_duplicates()
     csr.sort_indices()
-    if csr.shape[0] != csr.shape[1]:
-        raise ValueError(f"Graph.from_scipy: matrix must be square, got {list(csr.shape)}")
-    if directed is None:
-        directed = bool(abs(csr - csr.T).nnz)
-    weights = torch.as_tensor(csr.data.copy())
-    if weights.dtype != torch.float64:
-        weights = weights.to(torch.float32)
-    offsets = torch.as_tensor(csr.indptr).to(torch.int64)
-    return Graph.from_csr(offsets, torch.as_tensor(csr.indices).to(torch.int32), weights, directed=directed)
+    if csr.dtype.kind not in "biuf":
+        raise ValueError(f"Graph.from_scipy: matrix must have real entries, got {csr.dtype}")
+    csr = csr.astype("float64" if csr.dtype == "float64" else "float32")
+    if not directed:
+        mirrored = csr.T.tocsr()
+        mirrored.sort_indices()
+        apart = _apart(csr, mirrored)
+        if directed is None:
+            directed = apart > _ROUNDING
+        if 0 < apart <= _ROUNDING:
+            csr.data = (csr.data + mirrored.data) / 2
+    weights = torch.as_tensor(csr.data, device="cpu")
+    offsets = torch.as_tensor(csr.indptr, device="cpu").to(torch.int64)
+    columns = torch.as_tensor(csr.indices, device="cpu").to(torch.int32)
+    return Graph.from_csr(offsets, columns, weights, directed=directed)
+
+
+def _apart(a: Any, b: Any) -> float:
+    """The largest difference of two CSR matrices, relative to the larger of the two entries; infinite where patterns differ."""
+    if a.nnz != b.nnz or (a.indptr != b.indptr).any() or (a.indices != b.indices).any():
+        return math.inf
+    return _relative(torch.as_tensor(a.data, device="cpu"), torch.as_tensor(b.data, device="cpu"))
+
+
+def _relative(a: Tensor, b: Tensor) -> float:
+    """max |a − b| / max(|a|, |b|), 0 where the two are equal."""
+    ratios = torch.where(a == b, 0.0, (a - b).abs() / torch.maximum(a.abs(), b.abs()))
+    return float(ratios.max()) if len(ratios) else 0.0
 
 
 def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
@@ -65,18 +106,70 @@ def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
 
 
 def _symmetric(edge_index: Tensor, weights: Tensor | None, nodes: int) -> bool:
-    def ordered(index: Tensor) -> Tensor:
-        keys, order = torch.sort(index[0] * nodes + index[1])
-        return keys if weights is None else torch.stack([keys.to(torch.float64), weights.to(torch.float64)[order]])
+    """Whether every edge has its mirror image, of the same weight but for rounding."""
+    edge_index = edge_index.to(torch.int64)  # products of two int32 numbers of nodes overflow
 
-    return torch.equal(ordered(edge_index), ordered(edge_index.flip(0)))
+    def ordered(index: Tensor) -> tuple[Tensor, Tensor | None]:
+        keys = index[0] * nodes + index[1]
+        order = torch.arange(len(keys), device=keys.device)
+        if weights is not None:  # edges given several times in one order
+            order = torch.argsort(weights.detach(), stable=True)
+        order = order[torch.argsort(keys[order], stable=True)]
+        return keys[order], None if weights is None else weights.detach()[order]
+
+    (keys, values), (mirrored, others) = ordered(edge_index), ordered(edge_index.flip(0))
+    if not torch.equal(keys, mirrored):
+        return False
+    return values is None or others is None or _relative(values.double(), others.double()) <= _ROUNDING
 
 
-def from_pyg(data: Any, *, directed: bool | None = None) -> Graph:
-    if not hasattr(data, "edge_index"):
-        raise TypeError(f"Graph.from_pyg: data must have an edge_index, as PyG's Data has, got {type(data).__name__}")
-    edge_index, nodes = data.edge_index, int(data.num_nodes)
-    weights = getattr(data, "edge_weight", None)
+FLOWS = ("target_to_source", "source_to_target")
+
+
+def from_pyg(data: Any, *, directed: bool | None = None, flow: str = "target_to_source") -> Graph:
+    if flow not in FLOWS:
+        raise ValueError(f"Graph.from_pyg: flow must be one of {', '.join(FLOWS)}, got {flow}")
+    edge_index, weights = getattr(data, "edge_index", None), getattr(data, "edge_weight", None)
+    adjacency = getattr(data, "adj_t", None)
+    if edge_index is None and adjacency is not None:
+        edge_index, weights = _entries(adjacency)
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(
+            "Graph.from_pyg: data must have an edge_index or an adj_t, as PyG's Data has, got "
+            + (type(data).__name__ if edge_index is None else f"an edge_index of type {type(edge_index).__name__}")
+        )
+    edge_index, nodes = edge_index.as_subclass(Tensor), int(data.num_nodes)
+    if weights is not None:
+        weights = weights.reshape(-1) if weights.dim() == 2 and weights.shape[-1] == 1 else weights
+        weights = weights if weights.is_floating_point() else weights.to(torch.float32)
     if directed is None:
         directed = not _symmetric(edge_index, weights, max(nodes, 1))
-    return Graph.from_edge_index(edge_index, weights, nodes, directed=directed)
+    graph = Graph.from_edge_index(edge_index, weights, nodes, directed=directed)
+    return graph.reversed() if flow == "source_to_target" else graph
+
+
+def _entries(adjacency: Any) -> tuple[Tensor, Tensor | None]:
+    """Edges [2, E] and weights of an adj_t, whose rows are targets: a sparse tensor of torch or of torch_sparse."""
+    if not isinstance(adjacency, Tensor):
+        target, source, weights = adjacency.coo()
+        return torch.stack([source, target]), weights
+    matrix = (adjacency if adjacency.layout == torch.sparse_coo else adjacency.to_sparse_coo()).coalesce()
+    return matrix.indices().flip(0), matrix.values()
+
+
+def rows_and_columns(op: str, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+    """Sources and targets of edges [2, E] or of a sparse matrix whose rows are targets."""
+    if edge_index.layout == torch.strided:
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+            raise ValueError(
+                f"{op}: edge_index must be int64 [2, E] or a sparse [targets, sources] tensor, "
+                f"got {edge_index.dtype} {list(edge_index.shape)}"
+            )
+        return edge_index[0], edge_index[1]
+    if edge_index.layout == torch.sparse_csr:
+        target = torch.repeat_interleave(edge_index.crow_indices().diff())
+        return edge_index.col_indices(), target
+    if edge_index.layout == torch.sparse_csc:
+        return torch.repeat_interleave(edge_index.ccol_indices().diff()), edge_index.row_indices()
+    indices = edge_index.coalesce().indices()
+    return indices[1], indices[0]

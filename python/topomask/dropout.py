@@ -18,7 +18,7 @@ def _mixed(x: Tensor) -> Tensor:
 
 def _key(*numbers: int) -> int:
     """One signed number of 64 bits for several."""
-    state = torch.zeros((), dtype=torch.int64)
+    state = torch.zeros((), dtype=torch.int64, device="cpu")
     for number in numbers:
         low = number & _MASK
         state = _mixed(state * _NODE + (low - 2**64 if low >= 2**63 else low))

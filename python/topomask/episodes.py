@@ -62,7 +62,7 @@ def _unpack(entry: dict[str, Any], packed: bytes, where: str) -> torch.Tensor:
     if len(bytes_) != count * width:
         raise ValueError(f"{where}: array {entry['name']} has {len(bytes_)} bytes, its shape needs {count * width}")
     if count == 0:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     planes = torch.frombuffer(bytes_, dtype=torch.uint8).view(width, count)
     values = planes.t().contiguous().view(-1).view(dtype).view(shape)
     if entry["packing"] == "frames":

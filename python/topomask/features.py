@@ -13,6 +13,7 @@ from torch import Tensor
 from . import _errors, _ops
 
 SCALINGS = ("none", "inverse_sqrt", "inverse_fourth_root")
+_ROWS = 64  # of a block of a product
 NAMES = ("identity", "relu", "elu", "exp", "squared_relu")
 
 
@@ -34,9 +35,8 @@ class FeatureMap:
             raise ValueError(f"FeatureMap: name must be one of {', '.join(NAMES)}, got {self.name}")
         if self.function is not None and not callable(self.function):
             raise TypeError(f"FeatureMap.custom: function must be a function, got {_errors.shown(self.function)}")
-        if self.omega is not None and (not isinstance(self.omega, Tensor) or self.omega.dim() != 2):
-            got = list(self.omega.shape) if isinstance(self.omega, Tensor) else _errors.shown(self.omega)
-            raise ValueError(f"FeatureMap.favor: omega must be [m, d_k], got {got}")
+        if self.omega is not None:
+            _check_omega(self.omega)
         if not 0 <= self.offset < math.inf:
             raise ValueError(f"FeatureMap.relu: offset must be finite and >= 0, got {self.offset}")
 
@@ -135,7 +135,8 @@ class FeatureMap:
         if self.name == "relu":
             return torch.relu(x) + self.offset if self.offset else torch.relu(x)
         if self.name == "elu":
-            return torch.nn.functional.elu(x) + 1
+            # Not torch's elu, which rounds the last elements of each thread's share in another way than the rest.
+            return torch.relu(x) + x.clamp_max(0).exp()
         if self.name == "exp":
             return torch.exp(x)
         return torch.relu(x).square() if self.name == "squared_relu" else x
@@ -145,11 +146,36 @@ class FeatureMap:
         return f"FeatureMap.{self.name}({inside})"
 
 
+def _check_omega(omega: Any) -> None:
+    """Refuses given directions of FAVOR+ that are not a finite matrix."""
+    if not isinstance(omega, Tensor):
+        raise TypeError(f"FeatureMap.favor: omega must be a tensor, got {_errors.shown(omega)}")
+    if omega.dim() != 2 or omega.dtype not in (torch.float32, torch.float64) or 0 in omega.shape:
+        got = f"{omega.dtype} {list(omega.shape)}"
+        raise ValueError(f"FeatureMap.favor: omega must be torch.float32 or torch.float64 [m, d_k], m, d_k >= 1, got {got}")
+    if omega.device.type == "cpu" and not torch.compiler.is_compiling():  # on a GPU that would wait, as in C++
+        wrong = (~omega.isfinite()).nonzero()
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            raise ValueError(f"FeatureMap.favor: omega must be finite, got {omega[row, column].item()} at [{row}, {column}]")
+
+
+def _times(x: Tensor, matrix: Tensor) -> Tensor:
+    """x @ matrix, on the CPU bit-identical for any number of threads: torch divides one long product by their number, but not the
+    products of a batch."""
+    if not x.is_cpu or x.numel() == 0 or torch.compiler.is_compiling():
+        return x @ matrix
+    rows = x.reshape(-1, x.shape[-1])
+    blocks = torch.nn.functional.pad(rows, (0, 0, 0, -len(rows) % _ROWS)).view(-1, _ROWS, x.shape[-1])
+    made = torch.bmm(blocks, matrix.expand(len(blocks), -1, -1)).flatten(0, 1)
+    return made[: len(rows)].view(*x.shape[:-1], matrix.shape[1])
+
+
 def _favor(x: Tensor, omega: Tensor, over: tuple[int, ...] | None) -> Tensor:
     if x.shape[-1] != omega.shape[1]:
         raise ValueError(f"FeatureMap.favor: x must have {omega.shape[1]} dimensions, as omega has, got {x.shape[-1]}")
     scaled = x * x.shape[-1] ** -0.25
-    exponent = scaled @ omega.to(device=x.device, dtype=x.dtype).T - scaled.square().sum(-1, keepdim=True) / 2
+    exponent = _times(scaled, omega.to(device=x.device, dtype=x.dtype).T) - scaled.square().sum(-1, keepdim=True) / 2
     if over is not None:
         exponent = exponent - exponent.detach().amax(over, keepdim=True)
     return torch.exp(exponent) * float(omega.shape[0] ** -0.5)

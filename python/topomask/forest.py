@@ -70,7 +70,10 @@ class Forest(Structure):
 
     def to(self, dtype: torch.dtype) -> Forest:
         """Lengths as float32 or float64."""
-        return Forest(self.parent, torch.ones(self.num_nodes, dtype=dtype) if self.weights is None else self.weights.to(dtype))
+        return Forest(
+            self.parent,
+            torch.ones(self.num_nodes, dtype=dtype, device=self.parent.device) if self.weights is None else self.weights.to(dtype),
+        )
 
     def __repr__(self) -> str:
         return f"Forest({self.num_nodes} nodes, {self.num_trees} trees, {str(self.dtype)[6:]})"
@@ -186,7 +189,7 @@ def _bound(argument: Any) -> Any:
 
 
 def _evaluator(f: Callable[[float], float]) -> Callable[[str, list[Tensor]], list[Tensor]]:
-    return lambda method, arguments: [torch.tensor(float(f(arguments[0].item())), dtype=torch.float64)]
+    return lambda method, arguments: [torch.tensor(float(f(arguments[0].item())), dtype=torch.float64, device="cpu")]
 
 
 _errors.explain_arguments(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from . import _errors, _ops
-from .families import Plain, PowerSeries, PowerSeriesBasis, SparseValues, Walked
+from .families import Bordered, Dense, Distances, Plain, PowerSeries, PowerSeriesBasis, SparseValues, Toeplitz, Walked
 from .forest import DistanceFunction, Forest
 from .graph import Graph
 from .library_mask import LibraryMask
@@ -45,7 +45,7 @@ def dense_mask(matrix: Tensor) -> LibraryMask:
 
     Cost: N² multiply-adds per column, N²·(m + D) per slice of attention. Gradient: in the matrix, [N, N] or [H, N, N] like it.
     """
-    return LibraryMask("dense_mask", {"matrix": matrix})
+    return Dense("dense_mask", {"matrix": matrix})
 
 
 def sparse_mask(pattern: Pattern, values: Tensor) -> LibraryMask:
@@ -177,7 +177,7 @@ def with_global_tokens(mask: Mask, tokens: int = 1) -> LibraryMask:
 
     Cost: that of the mask, and N + tokens per column. Gradient: in the parameters of the mask.
     """
-    return LibraryMask("with_global_tokens", {"mask": mask, "tokens": tokens})
+    return Bordered("with_global_tokens", {"mask": mask, "tokens": tokens})
 
 
 def per_head_mask(masks: Sequence[Mask]) -> LibraryMask:
@@ -209,7 +209,7 @@ def node_kernel_mask(walks: WalkTable, discount: Tensor | None = None, *, alpha:
 
 
 def node_frequency_mask(walks: WalkTable, discount: Tensor | None = None) -> LibraryMask:
-    """M_kl = F_k[l]/F_k[k], F the walk_frequencies: how often walks from k visit l, beside k itself; not symmetric. discount
+    """M_kl = F_k[l]/F_k[k], F the walk_frequencies: how often walks from k visit l, in addition to k itself; not symmetric. discount
     [], or [H] for one per head; 1 where left out.
 
     Cost: nnz(F) multiply-adds per column, nnz(F)·(m + D) per slice of attention. Gradient: in the discount.
@@ -227,7 +227,7 @@ def toeplitz_mask(dims: Sequence[int], offsets: Tensor, *, logarithmic: bool = F
     M·x beyond. Gradient: in the offsets, a correlation by the same FFTs.
     """
     arguments = {"dims": list(dims), "offsets": offsets, "logarithmic": logarithmic, "causality": causality}
-    return LibraryMask("toeplitz_mask", arguments)
+    return Toeplitz("toeplitz_mask", arguments)
 
 
 def toeplitz_distance_mask(dims: Sequence[int], f: Tensor, *, logarithmic: bool = False, causality: str = "none") -> LibraryMask:
@@ -237,7 +237,7 @@ def toeplitz_distance_mask(dims: Sequence[int], f: Tensor, *, logarithmic: bool 
     Cost: as toeplitz_mask: FFTs of about 2^d·N points per column. Gradient: in f.
     """
     arguments = {"dims": list(dims), "f": f, "logarithmic": logarithmic, "causality": causality}
-    return LibraryMask("toeplitz_distance_mask", arguments)
+    return Toeplitz("toeplitz_distance_mask", arguments)
 
 
 def tree_mask(forest: Forest, f: DistanceFunction) -> LibraryMask:
@@ -335,8 +335,8 @@ def shortest_path_mask(graph: Graph | Tensor, bias: Tensor, *, max_entries: int 
     + E)), once. Gradient: in the bias.
     """
     if isinstance(graph, Graph):
-        return LibraryMask("shortest_path_mask", {"graph": graph, "bias": bias, "max_entries": max_entries})
-    return LibraryMask("distance_table_mask", {"distances": graph, "bias": bias})
+        return Distances("shortest_path_mask", {"graph": graph, "bias": bias, "max_entries": max_entries})
+    return Distances("distance_table_mask", {"distances": graph, "bias": bias})
 
 
 def auto_mask(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +10,18 @@ from torch import Tensor, nn
 
 from . import _errors
 from ._attention import Features, attention
-from .convert import _symmetric
+from ._seen import Seen, Shared
+from .convert import _symmetric, rows_and_columns
 from .features import feature_map
 from .functional import grf_mask, neighbours_mask, none_mask, power_series_mask
 from .graph import Graph
-from .mask import Mask
-from .modules import _coefficients
+from .mask import Mask, keeping_precision
+from .modules import CPU, _coefficients
 from .nn import KINDS, attend
-from .walks import _options, sample_walks
+from .walks import WalkTable, _options, sample_walks
 
 _NAMES = ("grf", "power_series", "neighbours", "none")
+_SHARED = Shared()  # graphs and walks of edges, for all layers
 
 
 class GPSAttention(nn.MultiheadAttention):
@@ -28,11 +29,14 @@ class GPSAttention(nn.MultiheadAttention):
     default; `use_in_gps` puts it there. x [graphs, nodes, channels] → the same.
 
     mask: "grf" (graph random features; walk options as further arguments), "power_series", "neighbours", "none" (linear
-    attention inside each graph), or a function (graph, f) → Mask that is called once per edge_index. `f` [heads, terms],
-    exp(−k) at first, is learnable and shared by all graphs. kind and features as in `topomask.nn.MaskedAttention`.
+    attention inside each graph), or a function (graph, f) → Mask that is called once per edge_index and f. `f` [heads, terms],
+    exp(−k) at first, is learnable and shared by all graphs; as the values of every mask it stays float32 or float64 under
+    `.half()` and `.bfloat16()`. kind and features as in `topomask.nn.MaskedAttention`.
 
-    A `Batch` is one block-diagonal graph: no node attends into another graph. Parameters are those of torch's
-    MultiheadAttention, and `f`. Masks are kept while their edge_index lives.
+    A `Batch` is one block-diagonal graph: no node attends into another graph; node i attends to j for an edge j → i. Parameters
+    are those of torch's MultiheadAttention, and `f`. The graph is made on the CPU, masks are where x is; both are kept while
+    their edge_index lives. Layers with the same walk options share one table of walks for an edge_index; give each a `seed` of
+    its own for independent walks.
 
     Cost: that of `attention` over the nodes, without padding. Gradient: once, in x, the linear layers and f.
     """
@@ -66,37 +70,69 @@ class GPSAttention(nn.MultiheadAttention):
         _options(None, walks)  # refuses what is no option
         self.mask, self.kind, self.features, self.walks = mask, kind, features, walks
         if mask not in ("neighbours", "none"):
-            self.f = _coefficients(None, terms, heads, torch.float32, torch.device("cpu"))
+            self.f = _coefficients(None, terms, heads, torch.float32, CPU)
         self._graph: tuple[Tensor, int] | None = None
-        self._kept: tuple[weakref.ref[Tensor], tuple[Any, ...], Mask] | None = None
+        self._kept: tuple[Seen, tuple[Any, ...], Tensor | None, Mask] | None = None
 
     def set_graph(self, edge_index: Tensor, num_nodes: int) -> None:
-        """The edges that the next call is over: int64 [2, E], j → i as in PyG; node i attends to j."""
+        """The edges that the next call is over: int64 [2, E], j → i as in PyG, or a sparse [targets, sources] tensor; node i
+        attends to j."""
+        if not isinstance(edge_index, Tensor):
+            raise TypeError(f"GPSAttention: edge_index must be a tensor, got {_errors.shown(edge_index)}")
         self._graph = (edge_index, num_nodes)
 
-    def _made(self, graph: Graph) -> Mask:
+    def _graph_of(self, edge_index: Tensor, nodes: int, dtype: torch.dtype, device: torch.device) -> Graph:
+        made, key = _SHARED.of(edge_index), ("graph", nodes, dtype, device)
+        if key not in made:
+            edges = torch.stack(rows_and_columns("GPSAttention", edge_index)).cpu()
+            directed = not _symmetric(edges, None, max(nodes, 1))
+            made[key] = Graph.from_edge_index(edges, None, nodes, directed=directed).reversed().to(device, dtype)
+        graph: Graph = made[key]
+        return graph
+
+    def _walks_of(self, edge_index: Tensor, graph: Graph) -> WalkTable:
+        options = tuple(sorted(self.walks.items()))
+        if not all(isinstance(value, (int, float, str, type(None))) for _, value in options):
+            return sample_walks(graph.normalised(), **self.walks)
+        made, key = _SHARED.of(edge_index), ("walks", graph.num_nodes, graph.dtype, graph.device, *options)
+        if key not in made:
+            made[key] = sample_walks(graph.normalised(), **self.walks)
+        walks: WalkTable = made[key]
+        return walks
+
+    def _made(self, edge_index: Tensor, graph: Graph) -> Mask:
         if not isinstance(self.mask, str):
             return self.mask(graph, self.f)
         if self.mask == "neighbours":
             return neighbours_mask(graph)
-        weighted = graph.normalised()
         if self.mask == "power_series":
-            return power_series_mask(weighted, self.f)
-        return grf_mask(sample_walks(weighted, **self.walks), self.f)
+            return power_series_mask(graph.normalised(), self.f)
+        return grf_mask(self._walks_of(edge_index, graph), self.f)
 
-    def _mask(self, nodes: int) -> Mask:
+    def _mask(self, x: Tensor) -> Mask:
+        nodes = len(x)
         if self._graph is None or self._graph[1] != nodes:
             got = "no graph" if self._graph is None else f"one of {self._graph[1]} nodes"
             raise RuntimeError(f"GPSAttention: needs the graph of {nodes} nodes, got {got}; use_in_gps(conv, attention) sets it")
-        edge_index = self._graph[0]
-        dtype = self.in_proj_weight.dtype
-        state = (nodes, edge_index._version, dtype)
-        if self._kept is None or self._kept[0]() is not edge_index or self._kept[1] != state:
-            directed = not _symmetric(edge_index, None, max(nodes, 1))
-            graph = Graph.from_edge_index(edge_index, None, nodes, directed=directed).reversed()
-            exact = graph.to(torch.float64) if dtype == torch.float64 else graph
-            self._kept = (weakref.ref(edge_index), state, self._made(exact))
-        return self._kept[2]
+        edge_index, f = self._graph[0], getattr(self, "f", None)
+        like = x if f is None else f
+        dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+        state = (nodes, dtype, x.device)
+        kept = self._kept
+        if kept is None or not kept[0].again(edge_index) or kept[1] != state or kept[2] is not f:
+            made = self._made(edge_index, self._graph_of(edge_index, nodes, dtype, x.device))
+            kept = self._kept = (Seen(edge_index), state, f, made)
+        return kept[3]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GPSAttention:
+        own, keeping = getattr(self, "f", None), keeping_precision(fn)
+        own_grad = None if own is None else own.grad
+
+        def apply(tensor: Tensor) -> Tensor:
+            return keeping(tensor) if tensor is own or tensor is own_grad else fn(tensor)
+
+        super()._apply(apply, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def forward(  # type: ignore[override]
         self,
@@ -118,7 +154,7 @@ class GPSAttention(nn.MultiheadAttention):
             fk = phi.keys(k) * present[:, None, :, None]
             out = attention(phi.queries(q), fk, v, none_mask(query.shape[1]), features=None)
         else:
-            out = attend(q, k, v, self._mask(len(x)), kind=self.kind, features=self.features)
+            out = attend(q, k, v, self._mask(x), kind=self.kind, features=self.features)
         out = self.out_proj(out.transpose(-3, -2).flatten(-2))
         if self.mask == "none":
             return out * present.unsqueeze(-1), None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 from . import _errors, _ops, _values
 from ._structure import Structure, device_and_dtype, register
@@ -90,7 +91,7 @@ class Graph(Structure):
         if branching < 1 or height < 0:
             raise ValueError(f"Graph.tree: branching must be >= 1 and height >= 0, got {branching} and {height}")
         nodes = sum(branching**level for level in range(height + 1))
-        return Graph.forest(torch.div(torch.arange(nodes) - 1, branching, rounding_mode="floor"))
+        return Graph.forest(torch.div(torch.arange(nodes, device="cpu") - 1, branching, rounding_mode="floor"))
 
     @staticmethod
     def erdos_renyi(nodes: int, probability: float, seed: int = 0) -> Graph:
@@ -123,16 +124,28 @@ class Graph(Structure):
     ) -> Graph:
         """source, target: int64 or int32 [E]; weights: float32 or float64 [E], 1 where left out.
 
-        directed False: (u, v) also stores (v, u), and both spellings are the same edge. duplicates: "first" (keep the weight
-        given first), "sum" or "refuse"; self_loops: "keep", "drop" or "refuse". O(N + E).
+        W[source, target] = weight: row u attends to column v, so that `source` is the node that attends. directed False: (u, v)
+        also stores (v, u), and both spellings are the same edge. duplicates: "first" (keep the weight given first), "sum" or
+        "refuse"; self_loops: "keep", "drop" or "refuse". Edges on a GPU give a graph there, made on the CPU. O(N + E).
         """
         ends = [_values.tensor(f"Graph.from_edges: {name}", end) for name, end in (("source", source), ("target", target))]
         values = None if weights is None else _values.real("Graph.from_edges: weights", weights)
-        return Graph._of(_ops.static("Graph", "from_edges", nodes, *ends, values, directed, duplicates, self_loops))
+        device = ends[0].device
+        for name, given in (("target", ends[1]), ("weights", values)):
+            if given is not None and given.device != device:
+                raise ValueError(f"Graph.from_edges: {name} must be on {device}, where source is, got {given.device}")
+        if device.type == "cuda":
+            ends, values = [end.cpu() for end in ends], None if values is None else values.cpu()
+        made = Graph._of(_ops.static("Graph", "from_edges", nodes, *ends, values, directed, duplicates, self_loops))
+        return made.to(device) if device.type == "cuda" else made
 
     @staticmethod
     def from_edge_index(edge_index: Values, weights: Values | None = None, num_nodes: int | None = None, **options: Any) -> Graph:
-        """Edges [2, E] as PyG has them; options as in `from_edges`. num_nodes: the largest index + 1 where left out."""
+        """Edges [2, E]; options as in `from_edges`. num_nodes: the largest index + 1 where left out.
+
+        Node edge_index[0, e] attends to edge_index[1, e]. In PyG, messages flow from edge_index[0] to edge_index[1], so that a node
+        attends to the sources of its edges: `.reversed()` of a directed graph, or `from_pyg(data, flow="source_to_target")`.
+        """
         edges = _values.tensor("Graph.from_edge_index: edge_index", edge_index)
         if edges.dim() != 2 or edges.shape[0] != 2:
             raise ValueError(f"Graph.from_edge_index: edge_index must be [2, E], got {list(edges.shape)}")
@@ -150,25 +163,42 @@ class Graph(Structure):
         return Graph._of(_ops.static("Graph", "from_pattern", pattern._object, pattern.arranged(weights), directed))
 
     @staticmethod
-    def from_networkx(graph: networkx.Graph, *, weight: str | None = "weight", dtype: torch.dtype = torch.float32) -> Graph:
-        """A NetworkX graph; nodes in the order of graph.nodes, the edge attribute `weight` (1 where absent)."""
+    def from_networkx(
+        graph: networkx.Graph,
+        *,
+        weight: str | None = "weight",
+        dtype: torch.dtype = torch.float32,
+        duplicates: str = "refuse",
+    ) -> Graph:
+        """A NetworkX graph; nodes in the order of graph.nodes, the edge attribute `weight` (1 where absent). u → v makes u attend
+        to v. duplicates: "sum" adds the weights of the parallel edges of a multigraph, "first" keeps one of them."""
         from .convert import from_networkx
 
-        return from_networkx(graph, weight=weight, dtype=dtype)
+        return from_networkx(graph, weight=weight, dtype=dtype, duplicates=duplicates)
 
     @staticmethod
     def from_scipy(matrix: scipy.sparse.sparray, *, directed: bool | None = None) -> Graph:
-        """A SciPy sparse matrix; directed where left out: whether the matrix is not symmetric."""
+        """A SciPy sparse matrix, W itself; entries given twice are added up.
+
+        directed, where left out: whether an entry differs from its mirror image by more than 10⁻⁵ of the larger. What differs by
+        less, as affinities do by rounding, and is not called directed becomes the mean of the two.
+        """
         from .convert import from_scipy
 
         return from_scipy(matrix, directed=directed)
 
     @staticmethod
-    def from_pyg(data: Any, *, directed: bool | None = None) -> Graph:
-        """A PyG `Data`: its edge_index, num_nodes and edge_weight where there is one."""
+    def from_pyg(data: Any, *, directed: bool | None = None, flow: str = "target_to_source") -> Graph:
+        """A PyG `Data`, on any device: its num_nodes and edge_index with edge_weight where there is one, otherwise its adj_t.
+
+        directed, where left out: as in from_scipy. flow, which matters where edges are directed: "target_to_source" takes
+        edge_index as it stands, so that the source of an edge attends to its target (W[source, target] = weight);
+        "source_to_target", which is the flow of PyG's layers, gives that graph reversed: a node attends to those whose messages it
+        would receive. GPSAttention and TransformerConv attend so.
+        """
         from .convert import from_pyg
 
-        return from_pyg(data, directed=directed)
+        return from_pyg(data, directed=directed, flow=flow)
 
     @staticmethod
     def read(path: str | os.PathLike[str], **options: Any) -> Graph:
@@ -327,12 +357,21 @@ class GraphBatch:
 
     @staticmethod
     def of(graphs: Sequence[Graph]) -> GraphBatch:
-        """All directed or none, one weight dtype."""
+        """All directed or none, one weight dtype. A collate_fn of DataLoader for data sets of graphs."""
         made, offsets, membership = _ops.static("Graph", "batch", [graph._object for graph in graphs])
         return GraphBatch(Graph._of(made), tuple(offsets), membership)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def to(self, *args: Any, **kwargs: Any) -> GraphBatch:
+        """The graph as by Graph.to, and the membership on the same device."""
+        graph = self.graph.to(*args, **kwargs)
+        return GraphBatch(graph, self.offsets, self.membership.to(graph.device))
+
+    def pin_memory(self) -> GraphBatch:
+        """As Graph.pin_memory."""
+        return GraphBatch(self.graph.pin_memory(), self.offsets, self.membership.pin_memory())
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """x [..., N, C] back into one [..., N_g, C] view per graph."""
@@ -341,6 +380,20 @@ class GraphBatch:
 
     def __repr__(self) -> str:
         return f"GraphBatch({len(self)} graphs, {self.graph!r})"
+
+
+def _batch_of(leaves: Iterable[Any], offsets: Any) -> GraphBatch:
+    graph, membership = leaves
+    return GraphBatch(graph, offsets, membership)
+
+
+_pytree.register_pytree_node(
+    GraphBatch,
+    lambda batch: ([batch.graph, batch.membership], batch.offsets),
+    _batch_of,
+    serialized_type_name="topomask.GraphBatch",
+)
+torch.serialization.add_safe_globals([GraphBatch])
 
 
 _errors.explain_arguments(__name__)

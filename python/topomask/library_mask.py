@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from . import _errors, _ops, _traced
 from ._arguments import Arguments, Recipe, bound, filled, same
+from ._forms import Form
 from .graph import Graph
-from .mask import DEFAULT_MEMORY_BUDGET, Mask
+from .mask import DEFAULT_MEMORY_BUDGET, Mask, keeping_precision
 from .pattern import Pattern
 
 
@@ -40,7 +41,7 @@ class LibraryMask(Arguments, Mask):
         self._latest: _Latest | None = None
         self._route: str | None = None
         self._number = 0
-        self._form: _traced.Form | None = None
+        self._form: Form | None = None
         self._learnt: list[str | Tensor] = []
         self._source: Graph | None = None  # of walks; for pictures
         for name, value in arguments.items():
@@ -157,7 +158,7 @@ class LibraryMask(Arguments, Mask):
         """Plans the route that torch.compile will take, for q, k [batch, heads, N, features] and v [..., value_dim], and makes what
         it needs beforehand. Modules do so when they are made and moved; eager attention plans each call separately."""
         made = self._object
-        like = next(self.parameters(), None)
+        like = next((tensor for _, tensor in self._named_tensors() if tensor.is_floating_point()), None)
         dtype, device = (torch.float32, torch.device("cpu")) if like is None else (like.dtype, like.device)
         counts = [batch * self.heads, self.heads, self.size, features, value_dim, torch.get_num_threads()]
         plan = _ops.method(made, "plan_attention", counts, dtype, device, training, DEFAULT_MEMORY_BUDGET)
@@ -169,19 +170,22 @@ class LibraryMask(Arguments, Mask):
         self._learnt = [names.get(id(parameter), parameter) for parameter in parameters]
         self._number = int(_ops.method(made, "number")) if known else 0
         self._traced_size, self._traced_heads = self.size, self.heads
-        self._form = self._traced_form()
+        self._form = self._traced_form(plan[0])
         return self
 
-    def _traced_form(self) -> _traced.Form | None:
+    def _traced_form(self, route: str) -> Form | None:
         """The mask as tensors and operators for the route planned, where it has such a form."""
         return None
+
+    def _traced_shape(self) -> tuple[int, int] | None:
+        return None if self._route is None else (self._traced_size, self._traced_heads)
 
     def _numbered(self, inputs: tuple[Tensor, ...], how: _traced.How) -> Tensor:
         # The number is known to this process alone. torch.compile of torch 2.11 takes is_exporting() for True; the flag is right.
         if torch.compiler._is_exporting_flag:
             raise RuntimeError(
-                f"topomask: {type(self).__name__} cannot be exported; none, sparse, neighbours, power series and graph random "
-                "features can"
+                f"topomask: {type(self).__name__} cannot be exported; none, causal, dense, sparse, neighbours, power series, graph "
+                "random features, Toeplitz, shortest paths and global tokens around them can"
             )
         if not self._number:
             raise RuntimeError(
@@ -200,21 +204,15 @@ class LibraryMask(Arguments, Mask):
         return found
 
     def _traced_attention(self, q: Tensor, k: Tensor, v: Tensor, how: _traced.How) -> Tensor:
-        if self._route is not None and self._form is not None and self._form.serves(how):
-            return self._form.attention(self, q, k, v, how)
-        return self._numbered((q, k, v), how)
+        form = None if self._form is None else self._form.chosen(how, q, v)
+        return self._numbered((q, k, v), how) if form is None else form.attention(self, q, k, v, how)
 
     # nn.Module
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LibraryMask:
-        def keeping(tensor: Tensor) -> Tensor:
-            changed = fn(tensor)
-            if tensor.is_floating_point() and changed.dtype in (torch.float16, torch.bfloat16):
-                return tensor.to(changed.device)
-            return changed
-
+        keeping = keeping_precision(fn)
         self._latest = None
-        super()._apply(keeping, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)
         for name in self._tensor_names():
             if name in self.__dict__:
                 setattr(self, name, keeping(self.__dict__[name]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
 
 DEFAULT_MEMORY_BUDGET = 1 << 32
 """4 GiB: bytes beyond inputs and output that a route may take."""
+
+
+def keeping_precision(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """What `.to`, `.half` and others do to the tensors of a module, for values of masks: these never fall to 16 bits."""
+
+    def keeping(tensor: Tensor) -> Tensor:
+        changed = fn(tensor)
+        if tensor.is_floating_point() and changed.dtype in (torch.float16, torch.bfloat16):
+            return tensor.to(changed.device)
+        return changed
+
+    return keeping
 
 
 class Mask(nn.Module):
@@ -30,6 +43,9 @@ class Mask(nn.Module):
 
             def matmul(self, x):  # [..., N, C] → [..., N, C]
                 return x + self.a * (x.roll(1, -2) + x.roll(-1, -2))
+
+    Its tensors stay float32 or float64 under `.half()` and `.bfloat16()`, as those of every mask, and so do products: x comes in
+    the dtype of the first parameter.
 
     Attention and planning follow: M·x is applied to m·(D + 1) columns in slices. `matmul_transposed` may be defined too; by default
     it is the derivative of `matmul`. `work`, the multiply-adds of M·x for one column, tells the planner what a product costs; by
@@ -77,9 +93,13 @@ class Mask(nn.Module):
 
     def dense(self) -> Tensor:
         """M itself, [N, N] or [H, N, N], differentiable. O(N²): for tests and pictures."""
-        like = next(self.parameters(), None)
-        eye = torch.eye(self.size) if like is None else torch.eye(self.size, dtype=like.dtype, device=like.device)
+        like = next((t for t in (*self.parameters(), *self.buffers()) if t.is_floating_point()), torch.empty(0, device="cpu"))
+        eye = torch.eye(self.size, dtype=like.dtype, device=like.device)
         return self.matmul(eye.expand(self.heads, -1, -1) if self.heads > 1 else eye)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        super()._apply(keeping_precision(fn), recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def frozen(self) -> Mask:
         """A copy with the values the parameters have now, which do not learn: later changes of this mask do not reach it."""
@@ -144,6 +164,10 @@ class Mask(nn.Module):
 
     def _softmax_attention(self) -> Any:
         return self._object.softmax_attention
+
+    def _traced_shape(self) -> tuple[int, int] | None:
+        """N and H while torch.compile traces; None where they are not known."""
+        return self.size, self.heads
 
     def _traced_attention(self, q: Tensor, k: Tensor, v: Tensor, how: _traced.How) -> Tensor:
         """Attention while torch.compile traces: plain torch operations around matmul."""

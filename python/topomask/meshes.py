@@ -27,11 +27,11 @@ def _icosahedron() -> tuple[Tensor, Tensor]:
     g = (1 + math.sqrt(5)) / 2
     points = [(0.0, a, b * g) for a in (-1.0, 1.0) for b in (-1.0, 1.0)]
     points = [rotated for p in points for rotated in (p, (p[1], p[2], p[0]), (p[2], p[0], p[1]))]
-    x = torch.tensor(points, dtype=torch.float64)
+    x = torch.tensor(points, dtype=torch.float64, device="cpu")
     near = torch.cdist(x, x) < 2.1  # edges have length 2, other pairs at least 2g
     near.fill_diagonal_(False)
     faces = [(i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] and near[j, k] and near[i, k]]
-    return torch.nn.functional.normalize(x, dim=1), torch.tensor(faces)
+    return torch.nn.functional.normalize(x, dim=1), torch.tensor(faces, device="cpu")
 
 
 def _subdivided(points: Tensor, faces: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from . import _errors, _ops, _values
 from ._values import Values
-from .families import Plain, PowerSeries, SparseValues
+from .families import Bordered, Dense, Plain, PowerSeries, SparseValues
 from .functional import MAX_SPARSE_ENTRIES
 from .graph import Graph
 from .library_mask import LibraryMask
@@ -19,12 +19,9 @@ from .mask import Mask
 from .pattern import Pattern
 
 
-def _parameter(value: Values | float, dtype: torch.dtype | None = None, shape: Sequence[int] = ()) -> nn.Parameter:
-    """A copy of the initial value, as a parameter; a number fills the shape. dtype: the value's own where left out."""
-    if isinstance(value, (int, float)):
-        return nn.Parameter(torch.full(tuple(shape), float(value), dtype=dtype))
-    initial = _values.real("initial values", value).detach().clone()
-    return nn.Parameter(initial if dtype is None else initial.to(dtype))
+def _parameter(value: Values, dtype: torch.dtype | None = None, device: torch.device | None = None) -> nn.Parameter:
+    """A copy of the initial values, as a parameter. dtype, device: the values' own where left out."""
+    return nn.Parameter(_values.real("initial values", value).detach().to(device=device, dtype=dtype, copy=True))
 
 
 def _shape_of(heads: int | None, *sizes: int) -> list[int]:
@@ -42,7 +39,7 @@ def _real_dtype(dtype: torch.dtype) -> torch.dtype:
 def _coefficients(initial: Values | None, terms: int, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
     """[terms], or [heads, terms]: the initial values given, or exp(−k)."""
     terms = _errors.count("terms", terms, 1)
-    given = torch.exp(-torch.arange(terms, dtype=torch.float64)) if initial is None else initial
+    given = torch.exp(-torch.arange(terms, dtype=torch.float64, device=device)) if initial is None else initial
     values = _values.tensor("coefficients", given).detach().to(device=device, dtype=dtype)
     return nn.Parameter(_for_heads(values, heads, 1).clone())
 
@@ -58,15 +55,20 @@ def _for_heads(values: Tensor, heads: int | None, dims: int) -> Tensor:
     return values
 
 
-def _initial(what: str, values: Values, heads: int | None, dims: int) -> nn.Parameter:
-    """A copy of the initial values, as a parameter, for so many heads."""
-    return nn.Parameter(_for_heads(_values.real(what, values).detach(), heads, dims).clone())
+def _initial(what: str, values: Values, heads: int | None, dims: int, device: torch.device | None = None) -> nn.Parameter:
+    """A copy of the initial values, as a parameter, for so many heads. device: that of the values where left out."""
+    return nn.Parameter(_for_heads(_values.real(what, values).detach(), heads, dims).to(device, copy=True))
 
 
-def _per_head(value: float | Tensor, heads: int | None, dtype: torch.dtype) -> nn.Parameter:
+def _per_head(value: float | Tensor, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
     if isinstance(value, (int, float)):
-        return _parameter(value, dtype, _shape_of(heads))
-    return nn.Parameter(_for_heads(_values.real("initial values", value).detach().to(dtype), heads, 0).clone())
+        return nn.Parameter(torch.full(tuple(_shape_of(heads)), float(value), dtype=dtype, device=device))
+    values = _values.real("initial values", value).detach()
+    return nn.Parameter(_for_heads(values, heads, 0).to(device=device, dtype=dtype, copy=True))
+
+
+CPU = torch.device("cpu")
+"""Where values are made that follow from no graph and no tensor, whatever torch's default device is."""
 
 
 def _weighted(graph: Graph, normalise: bool | None) -> Graph:
@@ -98,7 +100,7 @@ class CausalMask(Plain):
         self.prepare()
 
 
-class DenseMask(LibraryMask):
+class DenseMask(Dense):
     """dense_mask: M = `matrix`, the parameter, [N, N] or [H, N, N].
 
     Cost: N² multiply-adds per column, N²·(m + D) per slice of attention. Gradient: in the matrix.
@@ -133,7 +135,8 @@ class SparseMask(SparseValues):
             pattern = Pattern.from_edge_index(pattern, num_nodes)
         if values is None:
             values = torch.ones(_shape_of(heads, pattern.entries), dtype=_real_dtype(dtype), device=pattern.columns.device)
-        super().__init__("sparse_mask", {"pattern": pattern, "values": _initial("SparseMask: values", values, heads, 1)})
+        start = _initial("SparseMask: values", values, heads, 1, pattern.columns.device)
+        super().__init__("sparse_mask", {"pattern": pattern, "values": start})
         self.prepare()
 
 
@@ -156,7 +159,7 @@ class WeightedNeighboursMask(LibraryMask):
 
     def __init__(self, graph: Graph, weights: Values | None = None) -> None:
         values = graph.weights if weights is None else weights
-        arguments = {"graph": graph, "weights": _parameter(values)}
+        arguments = {"graph": graph, "weights": _parameter(values, device=graph.device)}
         super().__init__("weighted_neighbours_mask", arguments)
         self.prepare()
 
@@ -211,7 +214,7 @@ class PerHeadMask(LibraryMask):
         self.prepare()
 
 
-class GlobalTokens(LibraryMask):
+class GlobalTokens(Bordered):
     """with_global_tokens: [[1, 1], [1, M]] around another mask, `tokens` (CLS) before its nodes: M_ij = 1 in their rows and
     columns. x [..., tokens + N, C].
 
@@ -246,7 +249,7 @@ class AutoMask(LibraryMask):
         seed: int = 0,
     ) -> None:
         graph = _weighted(graph, normalise)
-        start = _parameter(alpha, graph.dtype)
+        start = _parameter(alpha, graph.dtype, graph.device)
         arguments: dict[str, Any] = {"graph": graph, "alpha": start, "tolerance": float(tolerance), "diagonal": diagonal}
         arguments |= {"one_sided": one_sided, "max_walkers": max_walkers, "nodes": nodes, "features": features}
         arguments |= {"value_dim": value_dim, "seed": _ops.signed(seed)}

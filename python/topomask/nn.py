@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from . import _errors, block_rows
 from ._attention import Features, attention, softmax_attention
+from ._layer_norm import NormBeforeLinear
 from .dropout import NodeDropout as NodeDropout
 from .dropout import seed_dropout as seed_dropout
 from .features import feature_map
@@ -20,7 +21,7 @@ from .rowwise import rowwise
 from .walked import GRFMask
 
 KINDS = ("kernel", "softmax", "additive")
-ROUTES = ("automatic", "dense", "sparse", "features", "operator", "fused")
+ROUTES = ("automatic", "dense", "sparse", "features", "operator", "fused", "strips")
 
 
 class MaskedAttention(nn.Module):
@@ -103,19 +104,26 @@ def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Mask,
+    attn_mask: Mask | Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
     """torch's function of that name with a topomask mask in place of the matrix: out_i = Σ_j M_ij·exp(s_ij)·v_j / Σ_j
-    M_ij·exp(s_ij), s = scale·QKᵀ; query, key [..., N, d_k], value [..., N, D]. Dropout of attention weights and is_causal are
-    refused: masks say what is causal.
+    M_ij·exp(s_ij), s = scale·QKᵀ; query, key [..., N, d_k], value [..., N, D]. With a mask, dropout of attention weights and
+    is_causal are refused: masks say what is causal. Without one, and with a tensor, it is torch's function.
 
     Cost: nnz(M)·(d_k + D) multiply-adds per slice where M is sparse, otherwise N²·(d_k + D). Gradient: once, in query, key,
     value and the mask's parameters.
     """
+    if not isinstance(attn_mask, Mask):
+        if attn_mask is not None and not isinstance(attn_mask, Tensor):
+            got = _errors.shown(attn_mask)
+            raise TypeError(f"scaled_dot_product_attention: attn_mask must be a Mask, a tensor or None, got {got}")
+        return nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
     if dropout_p:
         raise ValueError(f"scaled_dot_product_attention: dropout_p must be 0, got {dropout_p}; weights are never formed")
     if is_causal:
@@ -155,9 +163,9 @@ class Block(nn.Module):
         hidden = int(_errors.count("width", width, 1) * mlp_ratio)
         if hidden < 1:
             raise ValueError(f"Block: mlp_ratio must give a hidden layer of width >= 1, got {mlp_ratio}")
-        self.attention_norm = nn.LayerNorm(width)
+        self.attention_norm = NormBeforeLinear(width)
         self.attention = MaskedAttention(width, heads, mask=mask, kind=kind, features=features, dropout=dropout)
-        self.perceptron_norm = nn.LayerNorm(width)
+        self.perceptron_norm = NormBeforeLinear(width)
         self.perceptron = nn.Sequential(
             nn.Linear(width, hidden), nn.GELU(), NodeDropout(dropout), nn.Linear(hidden, width), NodeDropout(dropout)
         )
@@ -210,6 +218,23 @@ class Block(nn.Module):
         return rowwise(after, chunk, [x, out] if nodes is None else [x, out, nodes.unsqueeze(-1)], used)[0]
 
 
+class _PaddedLinear(nn.Linear):
+    """nn.Linear; 16-bit products of matrices whose rows are not multiples of 16 bytes have no fast kernels, so these get zeros."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        given, kind = {x.dtype, self.weight.dtype}, x.device.type
+        autocast = torch.is_autocast_enabled(kind)
+        dtype = torch.get_autocast_dtype(kind) if autocast else self.weight.dtype
+        fits = given <= {torch.float32, torch.float16, torch.bfloat16} if autocast else given == {dtype}
+        columns, rows = -self.in_features % 8, -self.out_features % 8
+        if dtype.itemsize != 2 or not fits or columns == rows == 0:
+            return super().forward(x)
+        weight = nn.functional.pad(self.weight.to(dtype), (0, columns, 0, rows))
+        bias = nn.functional.pad(self.bias.to(dtype), (0, rows))
+        out = nn.functional.linear(nn.functional.pad(x.to(dtype), (0, columns)), weight, bias)
+        return out[..., : self.out_features]
+
+
 class GraphTransformer(nn.Module):
     """Classifies the nodes of a graph: a linear layer, a block for each mask, a norm, a linear layer.
 
@@ -235,13 +260,13 @@ class GraphTransformer(nn.Module):
         super().__init__()
         counts = {"features": features, "classes": classes, "width": width}
         features, classes, width = (_errors.count(name, value, 1) for name, value in counts.items())
-        self.embedding = nn.Linear(features, width)
+        self.embedding = _PaddedLinear(features, width)
         self.blocks = nn.ModuleList(
             Block(width, heads, mask=mask, mlp_ratio=mlp_ratio, dropout=dropout, kind=kind, features=phi, chunk=chunk)
             for mask in masks
         )
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, classes)
+        self.norm = NormBeforeLinear(width)
+        self.head = _PaddedLinear(width, classes)
 
     def forward(self, x: Tensor, rows: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
         x = self.embedding(x)
@@ -303,7 +328,7 @@ class ViT(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         x = self.embedding(images).flatten(2).transpose(1, 2)
         if self.cls is not None:
-            x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1)
+            x = torch.cat([self.cls.expand(x.shape[0], -1, -1), x], 1)
         x = self.dropout(x + self.positions)
         for block in self.blocks:
             x = block(x)

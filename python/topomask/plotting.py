@@ -49,7 +49,7 @@ def layout(graph: Graph) -> Tensor:
     """
     shape = grid_shape(graph)
     if shape is not None:
-        nodes = torch.arange(graph.num_nodes)
+        nodes = torch.arange(graph.num_nodes, device="cpu")
         across, down = nodes % shape[1], torch.div(nodes, shape[1], rounding_mode="floor")
         return torch.stack([across, -down], 1).to(torch.float64)
     if graph.num_nodes > LAYOUT_LIMIT:
@@ -124,7 +124,7 @@ def mask_row(mask: Mask, node: int, head: int) -> Tensor:
         raise ValueError(f"Mask.plot: node must be in [0, {mask.size}), got {node}")
     if not 0 <= head < mask.heads:
         raise ValueError(f"Mask.plot: head must be in [0, {mask.heads}), got {head}")
-    like = next((t for t in (*mask.parameters(), *mask.buffers()) if t.is_floating_point()), torch.empty(0))
+    like = next((t for t in (*mask.parameters(), *mask.buffers()) if t.is_floating_point()), torch.empty(0, device="cpu"))
     unit = torch.zeros(mask.size, 1, dtype=like.dtype, device=like.device)
     unit[node] = 1
     with torch.no_grad():

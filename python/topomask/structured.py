@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from . import _errors, _ops, _values
 from ._values import Values
+from .families import Distances, Toeplitz
 from .forest import DistanceFunction, Forest
 from .graph import Graph
 from .library_mask import LibraryMask
-from .modules import _initial, _parameter, _per_head, _real_dtype, _shape_of
+from .modules import CPU, _initial, _parameter, _per_head, _real_dtype, _shape_of
 
 
-class ToeplitzMask(LibraryMask):
+class ToeplitzMask(Toeplitz):
     """toeplitz_mask: M_ij = g(i − j), a learnable value for every offset on a grid, `offsets` [2n₁−1, …] or [heads, 2n₁−1, …],
     1 at first (0 where logarithmic).
 
@@ -36,13 +37,13 @@ class ToeplitzMask(LibraryMask):
         dims = _values.sizes("ToeplitzMask: dims", dims, 1)
         if offsets is None:
             shape = _shape_of(heads, *(2 * n - 1 for n in dims))
-            offsets = torch.full(shape, 0.0 if logarithmic else 1.0, dtype=_real_dtype(dtype))
+            offsets = torch.full(shape, 0.0 if logarithmic else 1.0, dtype=_real_dtype(dtype), device=CPU)
         arguments = {"dims": dims, "offsets": _initial("ToeplitzMask: offsets", offsets, heads, len(dims))}
         super().__init__("toeplitz_mask", {**arguments, "logarithmic": logarithmic, "causality": causality})
         self.prepare()
 
 
-class ToeplitzDistanceMask(LibraryMask):
+class ToeplitzDistanceMask(Toeplitz):
     """toeplitz_distance_mask: M_ij = f(‖i − j‖₁), a learnable value for every distance, `f` [K] or [heads, K], 1 at first (0
     where logarithmic).
 
@@ -62,7 +63,7 @@ class ToeplitzDistanceMask(LibraryMask):
         dims = _values.sizes("ToeplitzDistanceMask: dims", dims, 1)
         if f is None:
             shape = _shape_of(heads, 1 + sum(n - 1 for n in dims))
-            f = torch.full(shape, 0.0 if logarithmic else 1.0, dtype=_real_dtype(dtype))
+            f = torch.full(shape, 0.0 if logarithmic else 1.0, dtype=_real_dtype(dtype), device=CPU)
         start = _initial("ToeplitzDistanceMask: f", f, heads, 1)
         arguments = {"dims": dims, "f": start, "logarithmic": logarithmic, "causality": causality}
         super().__init__("toeplitz_distance_mask", arguments)
@@ -82,7 +83,7 @@ class TreeMask(LibraryMask):
         if isinstance(forest, Graph):
             forest = Forest.from_graph(forest)
         if f is None:
-            f = DistanceFunction.exponential(torch.full(_shape_of(heads), -1.0, dtype=forest.dtype))
+            f = DistanceFunction.exponential(torch.full(_shape_of(heads), -1.0, dtype=forest.dtype, device=forest.parent.device))
         learnt = {name: nn.Parameter(tensor.detach().clone()) for name, tensor in f._tensors().items()}
         super().__init__("tree_mask", {"forest": forest, "f": f._replaced(dict(learnt))})
         self.prepare()
@@ -105,7 +106,7 @@ class DiffusionMask(LibraryMask):
         tolerance: float = 1e-6,
         method: str = "chebyshev",
     ) -> None:
-        arguments = {"graph": graph, "lambda_": _per_head(lambda_, heads, graph.dtype), "generator": generator}
+        arguments = {"graph": graph, "lambda_": _per_head(lambda_, heads, graph.dtype, graph.device), "generator": generator}
         super().__init__("diffusion_mask", {**arguments, "tolerance": float(tolerance), "method": method})
         self.prepare()
 
@@ -121,7 +122,7 @@ class ProductDiffusionMask(LibraryMask):
     ) -> None:
         if isinstance(factors, Sequence) and not factors:
             raise ValueError("ProductDiffusionMask: factors must be at least one graph, got none")
-        start = _per_head(lambda_, heads, factors[0].dtype)
+        start = _per_head(lambda_, heads, factors[0].dtype, factors[0].device)
         super().__init__("product_diffusion_mask", {"factors": list(factors), "lambda_": start, "generator": generator})
         self.prepare()
 
@@ -136,7 +137,7 @@ class HypercubeDiffusionMask(LibraryMask):
     def __init__(
         self, dimensions: int, lambda_: float | Tensor = 1.0, *, heads: int | None = None, dtype: torch.dtype = torch.float32
     ) -> None:
-        arguments = {"dimensions": dimensions, "lambda_": _per_head(lambda_, heads, _real_dtype(dtype))}
+        arguments = {"dimensions": dimensions, "lambda_": _per_head(lambda_, heads, _real_dtype(dtype), CPU)}
         super().__init__("hypercube_diffusion_mask", arguments)
         self.prepare()
 
@@ -149,7 +150,8 @@ class LowRankDiffusionMask(LibraryMask):
 
     def __init__(self, u: Values, v: Values, lambda_: float | Tensor = 1.0, *, heads: int | None = None) -> None:
         left = _parameter(u)
-        arguments = {"u": left, "v": _parameter(v, left.dtype), "lambda_": _per_head(lambda_, heads, left.dtype)}
+        rest = {"v": _parameter(v, left.dtype, left.device), "lambda_": _per_head(lambda_, heads, left.dtype, left.device)}
+        arguments = {"u": left, **rest}
         super().__init__("low_rank_diffusion_mask", arguments)
         self.prepare()
 
@@ -187,8 +189,9 @@ class CentralityMask(LibraryMask):
 
     def __init__(self, graph: Graph, z: Values | None = None, *, heads: int | None = None, logits: bool = False) -> None:
         if z is None:
-            z = torch.full(_shape_of(heads, graph.max_degree + 1), 0.0 if logits else 0.5, dtype=graph.dtype)
-        super().__init__("centrality_mask", {"graph": graph, "z": _initial("CentralityMask: z", z, heads, 1), "logits": logits})
+            z = torch.full(_shape_of(heads, graph.max_degree + 1), 0.0 if logits else 0.5, dtype=graph.dtype, device=graph.device)
+        start = _initial("CentralityMask: z", z, heads, 1, graph.device)
+        super().__init__("centrality_mask", {"graph": graph, "z": start, "logits": logits})
         self.prepare()
 
 
@@ -204,7 +207,7 @@ class FreeFeaturesMask(LibraryMask):
         self.prepare()
 
 
-class ShortestPathMask(LibraryMask):
+class ShortestPathMask(Distances):
     """shortest_path_mask: M_ij = b(hops from i to j); `bias` [K + 1] or [heads, K + 1] is learnable, 0 at first, with K =
     max_distance + 1 where it is not given. For softmax_attention, mode "additive".
 
@@ -224,8 +227,8 @@ class ShortestPathMask(LibraryMask):
     ) -> None:
         if bias is None:
             distances = _errors.count("ShortestPathMask: max_distance", max_distance)
-            bias = torch.zeros(_shape_of(heads, distances + 2), dtype=graph.dtype)
-        start = _initial("ShortestPathMask: bias", bias, heads, 1)
+            bias = torch.zeros(_shape_of(heads, distances + 2), dtype=graph.dtype, device=graph.device)
+        start = _initial("ShortestPathMask: bias", bias, heads, 1, graph.device)
         arguments = {"graph": graph, "bias": start, "max_entries": max_entries}
         super().__init__("shortest_path_mask", arguments)
         self.prepare()

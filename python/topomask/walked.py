@@ -241,7 +241,7 @@ class NodeKernelMask(LibraryMask):
         **walks: Any,
     ) -> None:
         table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
-        start = _per_head(discount, heads, table.dtype)
+        start = _per_head(discount, heads, table.dtype, table.device)
         super().__init__("node_kernel_mask", {"walks": table, "discount": start, "alpha": alpha, "p": float(p)})
         self._source = source if isinstance(source, Graph) else None
         self.prepare()
@@ -257,7 +257,8 @@ class NodeFrequencyMask(LibraryMask):
         self, source: Graph | WalkTable, discount: float | Tensor = 1.0, *, heads: int | None = None, **walks: Any
     ) -> None:
         table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
-        super().__init__("node_frequency_mask", {"walks": table, "discount": _per_head(discount, heads, table.dtype)})
+        start = _per_head(discount, heads, table.dtype, table.device)
+        super().__init__("node_frequency_mask", {"walks": table, "discount": start})
         self._source = source if isinstance(source, Graph) else None
         self.prepare()
 

@@ -132,6 +132,17 @@ def table_arguments(dtype=torch.float64, requires_grad=True):
     return random(2, 5), index, random(2, 7, 7)
 
 
+def norm_arguments(dtype=torch.float64, requires_grad=True, out=None):
+    """Rows to normalise, weights in the dtype of sums."""
+    generator = torch.Generator().manual_seed(8)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+
+    def random(*shape, dtype):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_(requires_grad)
+
+    return random(2, 5, 12, dtype=dtype), random(12, dtype=wide), random(12, dtype=wide), 1e-5, out or dtype
+
+
 def fused_calls(dtype=torch.float64, requires_grad=True):
     """A call of fused attention for each kind of tiles that has other tensors, in turn with each weighting."""
     generator = torch.Generator().manual_seed(4)
@@ -186,6 +197,7 @@ def differentiable_calls(**options):
         ("hop_pair_values", ops.hop_pair_values, pair_arguments(**options)),
         ("table_lookup", ops.table_lookup, (table, index)),
         ("table_sums", ops.table_sums, (at_places, index, 5)),
+        ("layer_norm_rows", ops.layer_norm_rows, norm_arguments(**options)),
     ]
 
 
@@ -231,6 +243,9 @@ def backward_calls():
     together = torch.randn(2, 5, 3, 2, 8, dtype=torch.float64)
     parts = [torch.randn(2, 2, 5, 8, dtype=torch.float64) for _ in range(3)]
     calls += [(ops.relu_qkv, (together, 0.5)), (ops.relu_qkv_backward, (*parts, together))]
+    x, weight, bias, *settings = norm_arguments(torch.float32, requires_grad=False, out=torch.bfloat16)
+    out, mean, rstd = ops.layer_norm_rows(x, weight, bias, *settings)
+    calls += [(ops.layer_norm_rows, (x, weight, bias, *settings)), (ops.layer_norm_rows_backward, (out, x, weight, mean, rstd))]
     return [*calls, *block_calls()]
 
 

@@ -8,7 +8,7 @@ import unittest
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from op_cases import Case, differentiable_part, ops, product_arguments, tiles_of  # noqa: E402
+from op_cases import Case, differentiable_part, norm_arguments, ops, product_arguments, tiles_of  # noqa: E402
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 
@@ -118,6 +118,20 @@ class Cuda(unittest.TestCase):
                     again = gradients(function, args)
                     for a, e in zip(again[0] + again[1], first[0] + first[1]):
                         self.assertTrue(torch.equal(a, e))
+
+    def test_layer_norm_rows_is_the_cpus_and_compiles(self):
+        for dtype, out, tolerance in (
+            (torch.float32, torch.float32, 1e-5),
+            (torch.float32, torch.bfloat16, 2e-2),
+            (torch.bfloat16, torch.bfloat16, 2e-2),
+            (torch.float16, torch.float16, 3e-3),
+        ):
+            args = norm_arguments(dtype, out=out)
+            expected, actual = gradients(ops.layer_norm_rows, args), gradients(ops.layer_norm_rows, to_cuda(args))
+            for a, e in zip((*actual[0], *actual[1]), (*expected[0], *expected[1])):
+                self.assertEqual(a.dtype, e.dtype)
+                self.assert_close(a, e, tolerance)
+            torch.library.opcheck(ops.layer_norm_rows.default, to_cuda(args))
 
     def test_a_captured_graph_replays_forward_and_backward(self):
         for dtype in (torch.float32, torch.bfloat16):

@@ -67,7 +67,7 @@ def write(notebook, path):
 
 
 def problems(path, notebook, committed):
-    """What is wrong with a notebook that ran, beside the one that is committed, in sentences."""
+    """What is wrong with a notebook that ran, compared with the one that is committed, in sentences."""
     pictures = sum("image/png" in data for cell in kinds(notebook) for _, data in cell)
     if pictures < 3:
         yield f"{pictures} pictures, at least 3 are expected"

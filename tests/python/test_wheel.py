@@ -2,7 +2,7 @@
 
 The library is the one already built (TOPOMASK_LIBRARY): the wheel is made around it, so that nothing is compiled a second time.
 TOPOMASK_WHEEL names a wheel from `make wheel` to install instead, whose library is also checked for where it looks for torch:
-    make wheel && TOPOMASK_WHEEL=$(ls dist/topomask-*.whl) .venv/bin/python tests/python/test_wheel.py
+    TOPOMASK_WHEEL=$(make -s wheel | tail -n 1) .venv/bin/python tests/python/test_wheel.py
 Exits with 77, which ctest takes for skipped, where pip cannot get scikit-build-core.
 """
 
@@ -86,8 +86,9 @@ class Wheel(unittest.TestCase):
 
     def test_it_says_which_torch_it_needs(self):
         minor = ".".join(torch.__version__.split(".")[:2])
-        result = self.script("import importlib.metadata as m; print(m.requires('topomask'))")
+        result = self.script("import importlib.metadata as m; print(m.version('topomask'), m.requires('topomask'))")
         self.assertIn(f"torch=={minor}.*", result.stdout, result.stderr)
+        self.assertRegex(result.stdout, rf"^\d+\.\d+\.\d+\+torch{re.escape(minor)}\.(cpu|cu\d+) ")
         checked = run(self.python, "-m", "pip", "check")
         self.assertEqual(checked.returncode, 0, checked.stdout)
 

@@ -26,21 +26,25 @@ def rational(x):
     return 1 / (1 + x * x)
 
 
-def families(dtype=torch.float64):
-    """name → a module over 30 nodes, with one or two heads."""
-    grid = tm.Graph.grid(5, 6).to(dtype)
-    edges = grid.edge_index()[:, torch.randperm(98, generator=torch.Generator().manual_seed(1))]
+def families(dtype=torch.float64, device="cpu"):
+    """name → a module over 30 nodes, with one or two heads, made of what is on the device."""
+
+    def at(*shape):
+        return random(*shape, dtype=dtype).to(device)
+
+    grid = tm.Graph.grid(5, 6).to(device, dtype)
+    edges = grid.edge_index()[:, torch.randperm(98, generator=torch.Generator().manual_seed(1)).to(device)]
     forest = tm.Forest(torch.tensor([-1] + [i // 2 for i in range(29)]), random(30, dtype=dtype) + 0.1)
     whole = forest.with_weights(torch.ones(30, dtype=dtype))
     function = tm.DistanceFunction
-    waves = torch.tensor([[0.0, 0.1], [1.0, 0.3]], dtype=dtype)
-    path = tm.Graph.path(29).to(dtype)
+    waves = torch.tensor([[0.0, 0.1], [1.0, 0.3]], dtype=dtype, device=device)
+    path = tm.Graph.path(29).to(device, dtype)
     return {
         "none": tm.NoneMask(NODES),
         "causal": tm.CausalMask(NODES),
-        "dense": tm.DenseMask(random(2, NODES, NODES, dtype=dtype)),
+        "dense": tm.DenseMask(at(2, NODES, NODES)),
         "sparse": tm.SparseMask(grid, heads=2, dtype=dtype),
-        "sparse in the user's order": tm.SparseMask(edges, random(2, 98, dtype=dtype)),
+        "sparse in the user's order": tm.SparseMask(edges, at(2, 98)),
         "neighbours": tm.NeighboursMask(grid),
         "weighted neighbours": tm.WeightedNeighboursMask(grid),
         "power series": tm.PowerSeriesMask(grid, heads=2),
@@ -58,21 +62,21 @@ def families(dtype=torch.float64):
         "walking": tm.WalkingMask(grid, heads=2),
         "node kernel": tm.NodeKernelMask(grid, 0.9),
         "node frequency": tm.NodeFrequencyMask(grid, 0.9, heads=2),
-        "toeplitz": tm.ToeplitzMask([5, 6], random(2, 9, 11, dtype=dtype)),
-        "toeplitz, causal": tm.ToeplitzDistanceMask([5, 6], random(10, dtype=dtype), causality="row_major"),
-        "tree": tm.TreeMask(forest),
-        "tree, table": tm.TreeMask(whole, function.table(random(2, 8, dtype=dtype))),
-        "tree, smooth": tm.TreeMask(forest, function.smooth(rational, 1e-12)),
-        "tree, product": tm.TreeMask(forest, function.polynomial([2.0, 0.1]) * function.exponential(-0.2)),
+        "toeplitz": tm.ToeplitzMask([5, 6], at(2, 9, 11)),
+        "toeplitz, causal": tm.ToeplitzDistanceMask([5, 6], at(10), causality="row_major"),
+        "tree": tm.TreeMask(forest).to(device),
+        "tree, table": tm.TreeMask(whole, function.table(random(2, 8, dtype=dtype))).to(device),
+        "tree, smooth": tm.TreeMask(forest, function.smooth(rational, 1e-12)).to(device),
+        "tree, product": tm.TreeMask(forest, function.polynomial([2.0, 0.1]) * function.exponential(-0.2)).to(device),
         "diffusion": tm.DiffusionMask(grid, 0.5, heads=2),
-        "product diffusion": tm.ProductDiffusionMask([tm.Graph.path(5).to(dtype), tm.Graph.cycle(6).to(dtype)], 0.3),
-        "low-rank diffusion": tm.LowRankDiffusionMask(random(30, 3, dtype=dtype) / 5, random(30, 3, dtype=dtype) / 4),
+        "product diffusion": tm.ProductDiffusionMask([g.to(device, dtype) for g in (tm.Graph.path(5), tm.Graph.cycle(6))], 0.3),
+        "low-rank diffusion": tm.LowRankDiffusionMask(at(30, 3) / 5, at(30, 3) / 4),
         "stochastic positional": tm.StochasticPositionalMask(NODES, *waves, realisations=0),
         "centrality": tm.CentralityMask(grid, heads=2),
-        "free features": tm.FreeFeaturesMask(random(30, 4, dtype=dtype)),
-        "shortest path": tm.ShortestPathMask(grid, random(10, dtype=dtype) + 0.1),
-        "auto": tm.AutoMask(grid, torch.tensor([1.0, 0.5, 0.2], dtype=dtype), 0.05),
-        "python": Ring(NODES, dtype),
+        "free features": tm.FreeFeaturesMask(at(30, 4)),
+        "shortest path": tm.ShortestPathMask(grid, at(10) + 0.1),
+        "auto": tm.AutoMask(grid, torch.tensor([1.0, 0.5, 0.2], dtype=dtype, device=device), 0.05),
+        "python": Ring(NODES, dtype).to(device),
     }
 
 

@@ -3,14 +3,20 @@
 import copy
 import os
 import unittest
+import unittest.mock
 
 import torch
 from families import NODES, NOT_COMPILED, families, random
 from support import Case, tm
+from topomask import _traced as traced
+from topomask._traced import How
+from torch.utils._python_dispatch import TorchDispatchMode
 
 BACKEND = "inductor" if os.environ.get("TOPOMASK_INDUCTOR") else "aot_eager"
 AS_TENSORS = {
     "none",
+    "causal",
+    "dense",
     "sparse",
     "sparse in the user's order",
     "neighbours",
@@ -19,11 +25,28 @@ AS_TENSORS = {
     "grf, one head",
     "grf, asymmetric",
     "ad hoc",
+    "global tokens",
+    "toeplitz",
+    "toeplitz, causal",
+    "shortest path",
 }
 
 
 def inputs():
     return [random(3, 2, NODES, 4).roll(shift, -2).requires_grad_() for shift in (0, 1, 2)]
+
+
+class Products(TorchDispatchMode):
+    """The dtypes of products of matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        if function.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.bmm, torch.ops.aten.addmm, torch.ops.aten.baddbmm):
+            self.dtypes |= {x.dtype for x in arguments if isinstance(x, torch.Tensor)}
+        return function(*arguments, **(options or {}))
 
 
 class Compile(Case):
@@ -55,12 +78,13 @@ class Compile(Case):
 
     def test_softmax_attention(self):
         masks = families()
-        for name in ("sparse", "grf", "power series", "dense", "toeplitz"):
+        for name in ("none", "causal", "sparse", "grf", "power series", "dense", "global tokens", "toeplitz", "toeplitz, causal"):
             with self.subTest(name=name):
                 torch._dynamo.reset()
                 self.same(lambda q, k, v, m=masks[name]: tm.softmax_attention(q, k, v, m), masks[name])
-        additive = masks["shortest path"]
-        self.same(lambda q, k, v: tm.softmax_attention(q, k, v, additive, mode="additive"), additive)
+        for name in ("none", "causal", "dense", "shortest path", "toeplitz"):
+            torch._dynamo.reset()
+            self.same(lambda q, k, v, m=masks[name]: tm.softmax_attention(q, k, v, m, mode="additive"), masks[name])
 
     def test_a_route_asked_by_name(self):
         mask = families()["grf"]
@@ -71,10 +95,135 @@ class Compile(Case):
 
     def test_the_features_route_is_operators_too(self):
         mask = families()["grf"]
-        mask._route = "features"
-        mask._form = mask._traced_form()
-        self.assertEqual(type(mask._form).__name__, "WalkedFeatures")
+        mask._form = mask._traced_form("features")
+        self.assertEqual(type(mask._form.forms[0]).__name__, "WalkedFeatures")
         self.same(lambda q, k, v: tm.attention(q, k, v, mask), mask, 1e-8)
+
+    def test_forms_that_other_sizes_are_planned_for(self):
+        masks = families()
+        for name, mask, route, kind in (
+            ("causal", masks["causal"], "operator", "Choice"),
+            ("global tokens", masks["global tokens"], "features", "Choice"),
+            (
+                "two tokens",
+                tm.GlobalTokens(tm.GlobalTokens(tm.GRFMask(tm.Graph.path(28).to(torch.float64), heads=2))),
+                "features",
+                "",
+            ),
+            ("tokens around dense", tm.GlobalTokens(tm.DenseMask(random(28, 28)), 2), "fused", "MatrixTiles"),
+            ("tokens around toeplitz", tm.GlobalTokens(tm.GlobalTokens(tm.ToeplitzMask([4, 7]).double())), "fused", "OffsetTiles"),
+            ("tokens around none", tm.GlobalTokens(tm.NoneMask(28), 2), "features", "Choice"),
+            ("tokens around sparse", tm.GlobalTokens(tm.SparseMask(tm.Graph.grid(4, 7), heads=2).double(), 2), "sparse", ""),
+            ("one head around causal", tm.GlobalTokens(tm.CausalMask(28), 2), "fused", "Tiles"),
+            ("no tokens", tm.GlobalTokens(tm.GRFMask(tm.Graph.grid(5, 6).to(torch.float64)), 0), "sparse", ""),
+            ("grf, dense", masks["grf"], "dense", "Walked"),
+            ("power series, dense", masks["power series"], "fused", "Series"),
+        ):
+            with self.subTest(name=name):
+                torch._dynamo.reset()
+                mask._form = mask._traced_form(route)
+                self.assertIsNotNone(mask._form)
+                self.assertIn(kind, type(mask._form).__name__)
+                with unittest.mock.patch("topomask._ops.apply_mask", side_effect=AssertionError):
+                    self.same(lambda q, k, v, mask=mask: tm.attention(q, k, v, mask, features="elu"), mask, 1e-8)
+
+    def test_causal_attention_over_many_chunks(self):
+        for nodes in (0, 1, 63, 64, 65, 200):
+            mask = tm.CausalMask(nodes)
+            form = mask._traced_form("operator")
+            q, k, v = (random(2, 3, nodes, width).requires_grad_() for width in (5, 5, 4))
+            got = form.attention(mask, q, k, v, How("attention"))
+            want = tm.attention(q, k, v, mask, features=None)
+            self.close(got, want)
+            if not nodes:
+                continue
+            cotangent = random(*got.shape)
+            for a, b in zip(torch.autograd.grad(got, (q, k, v), cotangent), torch.autograd.grad(want, (q, k, v), cotangent)):
+                self.assertLess(float((a - b).abs().max()), 1e-10)  # for one node those of q and k are 0
+
+    def test_inputs_are_checked_as_in_eager_mode(self):
+        masks = families()
+        q = random(3, 2, NODES, 4)
+        wrong = {
+            "two heads": (masks["grf"], [random(4, NODES, 4)] * 3),
+            "three heads": (masks["grf"], [random(2, 3, NODES, 4)] * 3),
+            "none": (masks["none"], [random(2, NODES + 1, 4)] * 3),
+            "causal": (masks["causal"], [random(2, NODES - 1, 4)] * 3),
+            "global tokens": (masks["global tokens"], [random(2, 2, NODES + 1, 4)] * 3),
+            "keys": (masks["none"], [q, random(3, 2, NODES, 5), q]),
+            "values": (masks["none"], [q, q, random(3, 2, NODES + 1, 4)]),
+            "dtypes": (masks["grf"], [q, q, q.float()]),
+            "one dimension": (masks["none"], [random(NODES)] * 3),
+            "python": (masks["python"], [random(2, NODES + 1, 4)] * 3),
+        }
+        if BACKEND == "aot_eager":  # float16 on the CPU: what eager mode refuses
+            wrong["float16"] = (masks["none"], [q.half()] * 3)
+        for name, (mask, inputs) in wrong.items():
+            for attend in (tm.attention, tm.softmax_attention):
+                if name == "python" and attend is tm.softmax_attention:
+                    continue
+                with self.subTest(name=name, attend=attend.__name__):
+                    torch._dynamo.reset()
+                    with self.assertRaises(ValueError) as eager:
+                        attend(*inputs, mask)
+                    compiled = torch.compile(lambda q, k, v, m=mask, f=attend: f(q, k, v, m), fullgraph=True, backend=BACKEND)
+                    with self.assertRaises(Exception) as traced:
+                        compiled(*inputs)
+                    begin = str(eager.exception).split(",")[0].split(" [")[0]
+                    self.assertIn(begin, str(traced.exception))
+
+    def test_autocast_rounds_inputs_alone(self):
+        """Sums over many tokens, powers of W and products of masks in Python are as wide as in eager mode."""
+        nodes = 4096
+
+        def whole(x):
+            return x.abs() + 1
+
+        class Mean(tm.Mask):
+            def matmul(self, x):
+                return torch.full((1, nodes), 1.0 / nodes) @ x + x
+
+        graph = tm.Graph.grid(64, 64)
+        alpha = torch.tensor([1.0, 0.3, -0.21, 0.17])
+        for name, mask in {
+            "none": tm.NoneMask(nodes),
+            "causal": tm.CausalMask(nodes),
+            "power series": tm.PowerSeriesMask(graph, alpha),
+            "grf": tm.GRFMask(graph),
+            "python": Mean(nodes),
+        }.items():
+            with self.subTest(name=name):
+                torch._dynamo.reset()
+                q, k, v = (random(1, nodes, 8, dtype=torch.float32).roll(shift, -2) for shift in (0, 1, 2))
+                compiled = torch.compile(lambda q, k, v, m=mask: tm.attention(q, k, v, m, features=whole), backend=BACKEND)
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    got, want = compiled(q, k, v), tm.attention(q, k, v, mask, features=whole)
+                self.assertEqual(got.dtype, want.dtype)
+                self.close(got, want, 0.01)  # the last bit of bfloat16
+                with torch.autocast("cpu", dtype=torch.bfloat16), Products() as products:
+                    traced.attend(mask, whole(q), whole(k), v, How("attention"))
+                self.assertLessEqual(products.dtypes, {torch.float32})
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_sums_in_float16_do_not_overflow(self):
+        mask = tm.NoneMask(4096)
+        q, k, v = (torch.rand(1, 4096, 16, device="cuda") * 40 for _ in range(3))
+        compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend=BACKEND)
+        with torch.autocast("cuda", dtype=torch.float16):
+            got, want = compiled(q, k, v), tm.attention(q, k, v, mask)
+        self.assertTrue(bool(got.isfinite().all()))
+        self.close(got.cpu(), want.cpu(), 2e-3)
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_forms_on_a_gpu(self):
+        for name, mask in families(torch.float32, device="cuda").items():
+            if getattr(mask, "_form", None) is None:
+                continue
+            with self.subTest(name=name):
+                torch._dynamo.reset()
+                q, k, v = (x.detach().float().cuda() for x in inputs())
+                compiled = torch.compile(lambda q, k, v, m=mask: tm.attention(q, k, v, m), fullgraph=True, backend=BACKEND)
+                self.close(compiled(q, k, v).cpu(), tm.attention(q, k, v, mask).cpu(), 1e-3)
 
     def test_the_operator_of_any_mask_is_registered_in_full(self):
         for name in ("causal", "none"):  # opcheck copies parameters, and copies are not those of the mask
@@ -119,7 +268,7 @@ class Compile(Case):
             self.close(a, b, 1e-4)
 
     def test_a_mask_that_is_not_prepared_says_what_to_do(self):
-        mask = tm.toeplitz_mask([5, 6], random(9, 11))
+        mask = tm.diffusion_mask(tm.Graph.grid(5, 6).to(torch.float64), torch.tensor(0.5, dtype=torch.float64))
         q, k, v = inputs()
         compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend=BACKEND)
         with self.assertRaisesRegex(Exception, "mask.prepare\\(\\) does so"):
@@ -129,11 +278,11 @@ class Compile(Case):
         self.close(compiled(q, k, v), tm.attention(q, k, v, mask))
 
     def test_parameters_that_were_replaced_are_noticed(self):
-        mask = families()["toeplitz"]
+        mask = families()["diffusion"]
         q, k, v = inputs()
         compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend=BACKEND)
         compiled(q, k, v)
-        mask.offsets = torch.nn.Parameter(mask.offsets.detach() * 2)
+        mask.lambda_ = torch.nn.Parameter(mask.lambda_.detach() * 2)
         with self.assertRaisesRegex(Exception, "were replaced"):
             compiled(q, k, v)
         mask.prepare()

@@ -1,5 +1,6 @@
 """Masks as modules on a GPU: every family there gives what it gives on the CPU, outputs and every gradient."""
 
+import types
 import unittest
 
 import torch
@@ -21,6 +22,30 @@ def outputs_and_gradients(mask, q, k, v):
 
 @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
 class Gpu(Case):
+    def test_a_mask_made_of_what_is_on_the_gpu_is_the_mask(self):
+        here, there = families(), families(device="cuda")
+        for name in here:
+            with self.subTest(name=name):
+                tensors = [*there[name].parameters(), *there[name].buffers()]
+                self.assertLessEqual({tensor.device.type for tensor in tensors}, {"cuda"})
+                q, k, v = (random(2, 2, NODES, width) for width in (4, 4, 5))
+                want = outputs_and_gradients(here[name], q, k, v)
+                got = outputs_and_gradients(there[name], q.cuda(), k.cuda(), v.cuda())
+                for a, b in zip(got, want):
+                    self.close(a, b, 1e-9)
+
+    def test_edges_on_the_gpu_are_the_graph(self):
+        edges = tm.Graph.erdos_renyi(30, 0.2, seed=2).edge_index()[:, ::2]
+        weights = random(edges.shape[1])
+        for directed in (False, True):
+            want = tm.Graph.from_edge_index(edges, weights, 30, directed=directed)
+            made = tm.Graph.from_edge_index(edges.cuda(), weights.cuda(), 30, directed=directed)
+            self.assertEqual(made.device.type, "cuda")
+            self.assertTrue(torch.equal(made.dense().cpu(), want.dense()))
+            data = types.SimpleNamespace(edge_index=edges.cuda(), edge_weight=weights.cuda(), num_nodes=30)
+            self.assertTrue(torch.equal(tm.Graph.from_pyg(data, directed=directed).dense().cpu(), want.dense()))
+        self.refuses(ValueError, "weights must be on cuda:0", tm.Graph.from_edge_index, edges.cuda(), weights, 30)
+
     def test_a_moved_mask_is_the_mask(self):
         for name in families():
             with self.subTest(name=name):

@@ -5,11 +5,13 @@ import math
 import pathlib
 import pickle
 import tempfile
+import types
 import unittest
 import warnings
 
 import torch
 from support import Case, tm
+from topomask import modules
 from torch.utils import _pytree
 
 
@@ -80,6 +82,77 @@ class Graphs(Case):
         self.assertEqual((len(batch), batch.offsets, tm.connected_components(batch.graph).count), (2, (0, 12, 14), 2))
         self.assertEqual([len(part) for part in batch.split(torch.ones(14, 1))], [12, 2])
 
+    def test_values_are_made_on_the_cpu_whatever_the_default_device_is(self):
+        """Graphs, walks and the values of masks follow what they are made of; without that they are on the CPU."""
+        waves = [[0.0, 0.1], [1.0, 0.3]]
+        with torch.device("meta"):
+            grid = tm.Graph.grid(5, 6)
+            made = [
+                grid,
+                tm.Graph.tree(2, 3),
+                tm.Graph.knn([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], 1),
+                tm.Graph.from_edges(3, [0, 1], [1, 2], [1.0, 2.0]),
+                tm.Graph.from_edge_index([[0, 1], [1, 2]]),
+                tm.icosphere(1).graph,
+                tm.sample_walks(grid),
+                tm.Forest.from_graph(tm.Graph.path(4)).to(torch.float64),
+            ]
+            masks = [
+                tm.NoneMask(30), tm.CausalMask(30), tm.DenseMask([[1.0, 2.0], [3.0, 4.0]]), tm.SparseMask(grid, heads=2),
+                tm.NeighboursMask(grid), tm.WeightedNeighboursMask(grid), tm.PowerSeriesMask(grid), tm.GRFMask(grid, heads=2),
+                tm.TwoSidedGRFMask(grid), tm.HybridGRFMask(grid), tm.StitchedGRFMask(grid), tm.WalkingMask(grid),
+                tm.NodeKernelMask(grid), tm.NodeFrequencyMask(grid), tm.AutoMask(grid, [1.0, 0.5], 0.1), tm.ToeplitzMask([5, 6]),
+                tm.ToeplitzDistanceMask([5, 6]), tm.TreeMask(tm.Graph.path(4)), tm.DiffusionMask(grid), tm.CentralityMask(grid),
+                tm.HypercubeDiffusionMask(3), tm.ProductDiffusionMask([tm.Graph.path(3)]), tm.StochasticPositionalMask(9, *waves),
+                tm.FreeFeaturesMask([[1.0], [2.0]]), tm.ShortestPathMask(grid), tm.GlobalTokens(tm.GRFMask(grid)),
+                tm.LowRankDiffusionMask([[1.0], [2.0]], [[1.0], [2.0]]),
+            ]  # fmt: skip
+            tm.TreeMask(tm.Forest(torch.tensor([-1, 0, 1], device="cpu")), tm.DistanceFunction.smooth(math.exp))
+        for value in made:
+            self.assertEqual({tensor.device.type for tensor in value._tensors().values()}, {"cpu"}, value)
+        for mask in masks:
+            tensors = [*mask.parameters(), *mask.buffers()]
+            self.assertLessEqual({tensor.device.type for tensor in tensors}, {"cpu"}, mask)
+            x = torch.rand(1, mask.heads, mask.size, 2)
+            self.assertTrue(bool(tm.attention(x, x, x, mask).isfinite().all()), mask)
+            self.assertEqual(mask.dense().shape[-1], mask.size)
+
+    def test_default_device_of_a_process(self):
+        torch.set_default_device("meta")
+        try:
+            mask = tm.GRFMask(tm.Graph.grid(3, 3), heads=2)
+            layer = tm.nn.MaskedAttention(8, heads=2, mask=mask)
+        finally:
+            torch.set_default_device(None)
+        self.assertEqual((mask.f.device.type, layer.qkv.weight.device.type), ("cpu", "meta"))
+
+    def test_initial_values_go_where_the_graph_is(self):
+        for value in (0.5, torch.tensor(0.5), torch.tensor([0.5, 0.5])):
+            self.assertEqual(modules._per_head(value, 2, torch.float64, torch.device("meta")).device.type, "meta")
+        for made in (
+            modules._parameter([1.0, 2.0], torch.float64, torch.device("meta")),
+            modules._initial("values", [1.0, 2.0], 2, 1, torch.device("meta")),
+            modules._coefficients(None, 3, 2, torch.float64, torch.device("meta")),
+        ):
+            self.assertEqual(made.device.type, "meta")
+        given = torch.ones(3)
+        for made in (modules._parameter(given), modules._initial("values", given, None, 1)):
+            self.assertNotEqual(made.data_ptr(), given.data_ptr())
+
+    def test_edges_of_int32_and_of_many_nodes(self):
+        nodes = 50_000  # the square of which is beyond int32
+        edges = torch.tensor([[0, 49_999, 7, 46_341], [49_999, 0, 46_341, 7]], dtype=torch.int32)
+        data = types.SimpleNamespace(edge_index=edges, num_nodes=nodes)
+        graph = tm.Graph.from_pyg(data)
+        self.assertFalse(graph.directed)
+        self.assertEqual(sorted(graph.edge_index().T.tolist()), sorted(edges.T.tolist()))
+        data.edge_index = torch.tensor([[65_536], [0]], dtype=torch.int32)  # the key of its mirror image is the same in 32 bits
+        data.num_nodes = 65_537
+        self.assertTrue(tm.Graph.from_pyg(data).directed)
+        conv = tm.pyg.TransformerConv(2, 2)
+        x = torch.rand(nodes, 2)
+        self.close(conv(x, edges), conv(x, edges.long()), 0)
+
     def test_values_pickle_copy_and_are_frozen(self):
         graph = tm.Graph.grid(3, 4)
         walks = tm.sample_walks(graph, walkers=3, group_products=True, seed=2**63 + 5)
@@ -103,6 +176,57 @@ class Graphs(Case):
         for index, (graph, walks) in enumerate(loader):
             self.assertTrue(same(graph, tm.Graph.grid(index + 2, 3)))
             self.assertEqual(walks.num_nodes, graph.num_nodes)
+
+    def test_batches_come_out_of_spawned_workers(self):
+        loader = torch.utils.data.DataLoader(
+            [tm.Graph.path(n) for n in (2, 3, 4)],
+            batch_size=3,
+            num_workers=1,
+            collate_fn=tm.GraphBatch.of,
+            multiprocessing_context="spawn",
+        )
+        (batch,) = loader
+        self.assertEqual(batch.offsets, (0, 2, 5, 9))
+        self.assertTrue(torch.equal(batch.graph.dense(), tm.GraphBatch.of([tm.Graph.path(n) for n in (2, 3, 4)]).graph.dense()))
+
+    def test_a_batch_moves_and_is_a_tree_of_tensors(self):
+        batch = tm.GraphBatch.of([tm.Graph.path(2), tm.Graph.cycle(3)])
+        exact = batch.to(torch.float64)
+        self.assertEqual((exact.graph.dtype, exact.offsets, exact.membership.tolist()), (torch.float64, (0, 2, 5), [0, 0, 1, 1, 1]))
+        leaves, tree = _pytree.tree_flatten(batch)
+        self.assertEqual(len(leaves), 4)
+        again = _pytree.tree_unflatten(leaves, tree)
+        self.assertTrue(same(again.graph, batch.graph))
+        self.assertEqual(again.offsets, batch.offsets)
+        self.assertTrue(torch.equal(_pytree.tree_map(lambda t: t.clone(), batch).membership, batch.membership))
+        if torch.cuda.is_available():
+            self.assertTrue(batch.pin_memory().graph.weights.is_pinned())
+            self.assertEqual(batch.to("cuda").membership.device.type, "cuda")
+
+    def test_torch_load_takes_values_with_weights_only(self):
+        graph = tm.Graph.grid(3, 4)
+        walks = tm.sample_walks(graph, walkers=3, group_products=True)
+        values = {
+            "graph": graph,
+            "pattern": graph.pattern,
+            "walks": walks,
+            "options": walks.options,
+            "forest": tm.Forest(torch.tensor([-1, 0, 0])),
+            "batch": tm.GraphBatch.of([graph, graph]),
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/values.pt"
+            torch.save(values, path)
+            loaded = torch.load(path, weights_only=True)
+            for name in ("graph", "pattern", "walks", "forest"):
+                self.assertTrue(same(loaded[name], values[name]))
+            self.assertEqual(loaded["options"]._fields(), walks.options._fields())
+            self.assertTrue(same(loaded["batch"].graph, values["batch"].graph))
+            broken = tm.Graph._unchecked({**graph._fields(), "columns": graph.columns + 100})
+            torch.save(broken, path)
+            self.refuses(ValueError, "column", lambda: torch.load(path, weights_only=True).normalised())
+            sentence = "Graph: a saved value must have the fields .*, got _kept"
+            self.refuses(ValueError, sentence, broken.__setstate__, {"_kept": 3})
 
     def test_bad_input_is_refused_where_it_is_given(self):
         self.refuses(ValueError, "grid: dims must not be negative", tm.Graph.grid, -1, 2)

@@ -91,15 +91,77 @@ class Transformers(Case):
         out.sum().backward()
         self.assertIsNotNone(mask.get_submodule("mask").f.grad)
 
-    def test_padding_is_refused(self):
+    def test_what_changes_attention_is_refused(self):
         model, (tokens,), _ = text_model("Bert", **SIZES, **NO_DROPOUT)
-        want = model(tokens).last_hidden_state
-        tm.hf.register([tm.NoneMask(16), tm.NoneMask(16)], name="topomask_bert")  # BERT's layers have a layer_idx
-        model.set_attn_implementation("topomask_bert")
-        self.close(model(tokens, attention_mask=torch.ones(2, 16)).last_hidden_state, want)
-        padding = torch.ones(2, 16)
-        padding[0, 7:] = 0
-        self.refuses(ValueError, "must not hide tokens", model, tokens, attention_mask=padding)
+        tm.hf.register(tm.NoneMask(16), name="topomask_refuses")
+        model.set_attn_implementation("topomask_refuses")
+        forward = tm.hf.register(tm.NoneMask(16), name="topomask_refuses")
+        module, q = model.encoder.layer[0].attention.self, torch.rand(2, 3, 16, 8).double()
+        forward(module, q, q, q, None, sliding_window=None, softcap=None, is_causal=False)
+        given = {"sliding_window": 4, "softcap": 30.0, "s_aux": q[0], "position_bias": q, "cu_seq_lens_q": tokens}
+        for name, value in given.items():
+            self.refuses(ValueError, f"{name} must be None, got", forward, module, q, q, q, None, **{name: value})
+        self.refuses(
+            ValueError, r"key must have as many tokens as query, 16, got 7", forward, module, q, q[:, :, :7], q[:, :, :7], None
+        )
+        for wrong in (
+            torch.zeros(2, 3, 16, 16),
+            torch.zeros(2, 1, 1, 16),
+            torch.ones(2, 1, 16, 16).bool(),
+            torch.ones(2, 16).bool(),
+        ):
+            self.refuses(ValueError, r"attention_mask must be padding, bool \[2, 1, 1, 16\]", forward, module, q, q, q, wrong)
+        self.refuses(ValueError, "attention_mask must be", model, tokens, attention_mask=torch.ones(2, 16, 16))
+        self.refuses(ValueError, "output_attentions", lambda: setattr(model.config, "output_attentions", True))
+
+    def test_dropout_names_the_field_to_set(self):
+        for name, field, options in (
+            ("Bert", "attention_probs_dropout_prob", SIZES),
+            ("DistilBert", "attention_dropout", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 48}),
+        ):
+            model, (tokens,), _ = text_model(name, **options, **{field: 0.125})
+            tm.hf.register(tm.NoneMask(16).double(), "topomask_dropout", model=model)
+            model.set_attn_implementation("topomask_dropout")
+            model(tokens)
+            self.refuses(ValueError, rf"dropout .* got 0.125; .* Set config.{field} = 0.0 before the model", model.train(), tokens)
+
+    def test_names_and_masks_are_checked(self):
+        model, _, _ = text_model("Bert", **SIZES)
+        for name in ("sdpa", "eager"):
+            self.refuses(ValueError, f"must not be one of transformers' own, got '{name}'", tm.hf.register, tm.NoneMask(16), name)
+        for name in ("a.b", "", "keys"):
+            self.refuses(ValueError, f"without dots, got '{name}'", tm.hf.register, tm.NoneMask(16), name, model=model)
+        self.refuses(TypeError, r"mask\[1\] must be a topomask.Mask, got int", tm.hf.register, [tm.NoneMask(16), 3])
+        self.refuses(TypeError, "mask must be a topomask.Mask, got NoneType", tm.hf.register, None)
+        self.refuses(ValueError, "got a function", tm.hf.register, tm.NoneMask, model=model)
+        self.refuses(ValueError, "features must be one of", tm.hf.register, tm.NoneMask(16), features="square")
+        for other in (torch.nn.Linear(1, 1), text_model("MPNet", **SIZES)[0]):
+            text = rf"must have attention modules that look .* by name .*, got {type(other).__name__}, which has none"
+            self.refuses(ValueError, text, tm.hf.register, tm.NoneMask(16), "topomask_without", model=other)
+
+    def test_lengths(self):
+        model, (tokens,), _ = text_model("Bert", **SIZES, **NO_DROPOUT)
+        made = []
+
+        def mask(n):
+            made.append(n)
+            return tm.ToeplitzMask([n], torch.rand(3, 2 * n - 1, generator=torch.Generator().manual_seed(n))).double()
+
+        tm.hf.register(mask, "topomask_lengths")
+        tm.hf.register(tm.NoneMask(16), "topomask_length")
+        for n in (16, 5, 16, 7, 5, 1):
+            model.set_attn_implementation("topomask_lengths")
+            out = model(tokens[:, :n]).last_hidden_state
+            tm.hf.register(mask(n), f"topomask_length_{n}")
+            made.pop()
+            model.set_attn_implementation(f"topomask_length_{n}")
+            self.close(out, model(tokens[:, :n]).last_hidden_state)
+        self.assertEqual(made, [16, 5, 7, 1])
+        model.set_attn_implementation("topomask_length")
+        self.refuses(ValueError, "over the 7 tokens of the batch, got one over 16; pad to 16", model, tokens[:, :7])
+        tm.hf.register(lambda n: n, "topomask_wrong")
+        model.set_attn_implementation("topomask_wrong")
+        self.refuses(TypeError, "must be a function N -> Mask, got int for N = 16", model, tokens)
 
 
 @needs("transformers")

@@ -20,6 +20,24 @@ class Conversions(Case):
         directed = networkx.DiGraph([("a", "b"), ("b", "c")])
         self.assertEqual(tm.Graph.from_networkx(directed).edge_index().tolist(), [[0, 1], [1, 2]])
         self.refuses(ValueError, "multigraph", tm.Graph.from_networkx, networkx.MultiGraph())
+        self.refuses(
+            TypeError,
+            r"weight of edge \('a', 'b'\) must be a number, got 'long'; weight= names another",
+            tm.Graph.from_networkx,
+            networkx.Graph([("a", "b", {"weight": "long"})]),
+        )
+
+    @needs("networkx")
+    def test_parallel_edges_of_networkx(self):
+        import networkx
+
+        edges = [("a", "b", 2.0), ("a", "b", 3.0), ("b", "a", 5.0), ("b", "b", 1.0), ("b", "b", 4.0)]
+        for kind, want in ((networkx.MultiGraph, [[0, 10], [10, 5]]), (networkx.MultiDiGraph, [[0, 5], [5, 5]])):
+            graph = kind()
+            graph.add_weighted_edges_from(edges)
+            self.assertEqual(tm.Graph.from_networkx(graph, duplicates="sum").dense().tolist(), want)
+            self.assertEqual(tm.Graph.from_networkx(graph, duplicates="first").dense()[0].tolist(), [0, 2])
+            self.assertEqual(tm.Graph.from_networkx(graph, duplicates="sum", weight=None).dense()[1, 1].item(), 2)
 
     @needs("scipy", "numpy")
     def test_scipy(self):
@@ -30,6 +48,48 @@ class Conversions(Case):
         one_way = graph.to_scipy().tolil()
         one_way[0, 1], one_way[1, 0] = 3.0, 0.0
         self.assertTrue(tm.Graph.from_scipy(one_way.tocsr()).directed)
+        self.assertTrue(tm.Graph.from_scipy(one_way.tocsr(), directed=True).directed)
+        self.refuses(ValueError, "", tm.Graph.from_scipy, one_way.tocsr(), directed=False)
+
+    @needs("scipy", "numpy")
+    def test_scipy_in_every_format(self):
+        import numpy
+        import scipy.sparse
+
+        dense = numpy.array([[0, 2, 0], [2, 1, 3], [0, 3, 0]])
+        for dtype in (bool, numpy.int8, numpy.int64, numpy.float16, numpy.float32, numpy.float64):
+            for form in ("coo", "csc", "csr", "lil", "dok", "dia", "bsr"):
+                for family in (scipy.sparse.coo_array, scipy.sparse.coo_matrix):
+                    if dtype == numpy.float16 and form != "coo":  # SciPy converts this type in no other format
+                        continue
+                    with self.subTest(dtype=dtype, form=form):
+                        matrix = family(dense.astype(dtype if dtype != numpy.float16 else numpy.float32)).asformat(form)
+                        graph = tm.Graph.from_scipy(matrix)
+                        self.assertFalse(graph.directed)
+                        self.assertEqual(graph.dtype, torch.float64 if dtype == numpy.float64 else torch.float32)
+                        self.assertEqual(graph.dense().tolist(), dense.astype(dtype).astype(float).tolist())
+        twice = scipy.sparse.coo_array(([1.0, 2.0, 3.0], ([0, 0, 1], [1, 1, 0])), (2, 2))
+        self.assertEqual(tm.Graph.from_scipy(twice).dense().tolist(), [[0, 3], [3, 0]])
+        self.refuses(ValueError, "real entries, got complex", tm.Graph.from_scipy, scipy.sparse.eye_array(3, dtype=complex))
+        self.refuses(ValueError, r"square, got \[2, 3\]", tm.Graph.from_scipy, scipy.sparse.coo_array((2, 3)))
+
+    @needs("scipy", "numpy")
+    def test_what_is_symmetric_but_for_rounding_is_undirected(self):
+        for dtype in (torch.float32, torch.float64):
+            graph = tm.Graph.erdos_renyi(20, 0.3, seed=1).to(dtype)
+            weights = (torch.rand(graph.num_entries, dtype=dtype) + 0.1) * 1e-3
+            matrix = tm.Graph.from_csr(graph.offsets, graph.columns, weights, directed=True).to_scipy()
+            matrix = matrix + matrix.T
+            want = torch.as_tensor(matrix.toarray())
+            matrix.data *= 1 + torch.linspace(-1, 1, matrix.nnz, dtype=dtype).numpy() * 8 * torch.finfo(dtype).eps
+            made = tm.Graph.from_scipy(matrix)
+            self.assertFalse(made.directed)
+            self.close(made.dense(), want, 20 * torch.finfo(dtype).eps)
+            self.assertTrue(tm.Graph.from_scipy(matrix, directed=True).directed)
+            self.assertFalse(tm.Graph.from_scipy(matrix, directed=False).directed)
+            matrix.data[3] *= 1 + 1e-3
+            self.assertTrue(tm.Graph.from_scipy(matrix).directed)
+            self.refuses(ValueError, "symmetric", tm.Graph.from_scipy, matrix, directed=False)
 
 
 class Timm(Case):

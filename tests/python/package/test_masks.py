@@ -4,10 +4,12 @@ import copy
 import io
 import pickle
 import unittest
+import unittest.mock
 
 import torch
 from families import NODES, Ring, families, random
 from support import Case, dense_attention, tm
+from topomask._ops import method as _ops_method
 
 
 def inputs(dtype=torch.float64):
@@ -68,8 +70,6 @@ class EveryFamily(Case):
                 single = copy.deepcopy(mask).float()
                 got = tm.attention(q.float(), k.float(), v.float(), single)
                 self.close(got, want, 1e-3)
-                if name == "python":
-                    continue
                 single.bfloat16()
                 self.assertTrue(all(p.dtype == torch.float32 for p in single.parameters()))
                 self.close(tm.attention(q.float(), k.float(), v.float(), single), got, 0)
@@ -107,6 +107,36 @@ class Functions(Case):
             tm.attention(q, k, v, mask).sum().backward()
         self.assertEqual(list(mask.parameters()), [])
         self.assertGreater(float(raw.grad.abs().sum()), 0)
+
+    def test_masks_without_parameters_are_planned_by_their_buffers(self):
+        graph = tm.Graph.grid(5, 6)
+        for mask, dtype in (
+            (tm.NeighboursMask(graph.to(torch.float64)), torch.float64),
+            (tm.NeighboursMask(graph), torch.float32),
+            (tm.GlobalTokens(tm.NeighboursMask(graph.to(torch.float64))), torch.float64),
+            (tm.GRFMask(graph, heads=2).double(), torch.float64),
+            (tm.NoneMask(30), torch.float32),
+        ):
+            asked = []
+
+            def method(target, name, *arguments, asked=asked):
+                if name == "plan_attention":
+                    asked.append(arguments[1])
+                return _ops_method(target, name, *arguments)
+
+            with unittest.mock.patch("topomask._ops.method", method):
+                mask.prepare()
+            self.assertEqual(asked[-1], dtype, mask)
+
+        class Fixed(tm.Mask):
+            def __init__(self):
+                super().__init__(3)
+                self.register_buffer("weight", torch.tensor(2.0, dtype=torch.float64))
+
+            def matmul(self, x):
+                return x * self.weight
+
+        self.assertTrue(torch.equal(Fixed().dense(), 2 * torch.eye(3, dtype=torch.float64)))
 
     def test_masks_share_a_basis(self):
         graph = tm.Graph.grid(5, 6).to(torch.float64).normalised()

@@ -11,9 +11,13 @@ import unittest.mock
 import torch
 from families import NODES, families, random
 from support import Case, tm
+from test_clouds import Clouds
 from test_compile import AS_TENSORS
 from test_golden import Attention, Structured, Walks
+from test_masks import Functions
 from test_nn import Layers
+from test_pyg import GPS, TransformerConv
+from test_rowwise import Rowwise
 from topomask._traced import How
 from topomask.features import feature_map
 from torch.testing._internal.optests import generate_opcheck_tests
@@ -40,13 +44,12 @@ class Operators(Case):
             self.same(name, How("attention"), lambda q, k, v, mask: tm.attention(q, k, v, mask, features=None))
 
     def test_softmax_attention(self):
-        for name in sorted(AS_TENSORS - {"none"}):
+        for name in sorted(AS_TENSORS):
             self.same(name, How("multiplicative"), lambda q, k, v, mask: tm.softmax_attention(q, k, v, mask))
 
     def test_features_route(self):
         mask = families()["grf"]
-        mask._route = "features"
-        mask._form = mask._traced_form()
+        mask._form = mask._traced_form("features")
         q, k, v = inputs()
         out = mask._form.attention(mask, q, k, v, How("attention"))
         self.close(out, tm.attention(q, k, v, mask, features=None), 1e-8)
@@ -66,8 +69,10 @@ def as_operators(mask, inputs, how):
     """What torch.compile makes of a call; None for masks that apply_mask has to compute with parameters, which it knows by their
     identity: the checks of an operator call it with copies."""
     mask.prepare()
-    if mask._form is not None and mask._form.serves(how):
-        return mask._form.attention(mask, *inputs, how)
+    if mask._form is not None and how.what not in ("matmul", "matmul_transposed"):
+        form = mask._form.chosen(how, inputs[0], inputs[2])
+        if form is not None:
+            return form.attention(mask, *inputs, how)
     return mask._numbered(inputs, how) if mask._number and not mask._learnt else None
 
 
@@ -119,13 +124,47 @@ class Models(AsOperators, Layers):
     """Layers and models."""
 
 
-del Attention, Structured, Walks, Layers  # run by their own files
+class GivenMasks(AsOperators, Functions):
+    """Masks as functions of tensors that are given."""
+
+
+class RowsAtATime(Rowwise):
+    """Blocks whose rows are computed in parts."""
+
+
+class Neighbourhoods(Clouds):
+    """Point clouds."""
+
+
+class GraphLayers(AsOperators, TransformerConv):
+    """PyG's layer."""
+
+
+class GraphAttention(AsOperators, GPS):
+    """Attention in PyG's GPSConv."""
+
+
+del Attention, Structured, Walks, Layers, Functions, Rowwise, Clouds, TransformerConv, GPS  # run by their own files
+COMPILED = [name for name in dir(GraphLayers) if name.startswith("test_compiled")]
+for name in COMPILED:
+    setattr(GraphLayers, name, None)  # traces run the checks by themselves
 
 # Failures that are known, by operator: none, in the form that torch wants of the file.
 KNOWN = os.path.join(tempfile.mkdtemp(), "failures.json")
 FailuresDict(KNOWN, {}).save()
 atexit.register(shutil.rmtree, os.path.dirname(KNOWN))
-for checked in (Operators, GoldenAttention, GoldenMasks, GoldenWalks, Models):
+for checked in (
+    Operators,
+    GoldenAttention,
+    GoldenMasks,
+    GoldenWalks,
+    Models,
+    GivenMasks,
+    RowsAtATime,
+    Neighbourhoods,
+    GraphLayers,
+    GraphAttention,
+):
     generate_opcheck_tests(checked, ["topomask"], KNOWN)
 del checked
 

@@ -3,10 +3,12 @@
 import copy
 import pickle
 import unittest
+import unittest.mock
 
 import torch
 from families import random
 from support import Case, needs, tm
+from topomask import gps
 
 EDGES = torch.cat([tm.Graph.erdos_renyi(30, 0.2, seed=2).edge_index(), torch.tensor([[1, 1, 1], [2, 2, 1]])], 1)  # (1, 2) thrice
 
@@ -86,6 +88,27 @@ class TransformerConv(Case):
         self.assertFalse(torch.allclose(before, fresh))
         self.close(pickle.loads(pickle.dumps(layer))(x, edges), fresh, 1e-6)
 
+    def test_compiled_without_a_break_for_any_graph(self):
+        for options in ({}, {"edge_dim": 3}, {"dropout": 0.0, "beta": True, "concat": False}):
+            with self.subTest(**options):
+                torch._dynamo.reset()
+                layer = tm.pyg.TransformerConv(6, 4, heads=2, **options)
+                compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
+                with torch._dynamo.config.patch(error_on_recompile=True):
+                    for nodes, density in ((30, 0.3), (17, 0.5), (50, 0.2)):  # for few edges a node it is compiled again
+                        edges = tm.Graph.erdos_renyi(nodes, density, seed=2).edge_index()
+                        edges = torch.cat([edges, edges[:, :3]], 1)  # some twice
+                        features = torch.rand(edges.shape[1], 3) if "edge_dim" in options else None
+                        results = []
+                        for run in (layer, compiled):
+                            x = torch.rand(nodes, 6, generator=torch.Generator().manual_seed(3)).requires_grad_()
+                            out = run(x, edges, features)
+                            results.append([out, *torch.autograd.grad(out.square().sum(), [x, layer.lin_key.weight])])
+                        for a, b in zip(*results):
+                            self.close(a, b, 1e-4)
+        with self.assertRaisesRegex(Exception, r"source nodes in edge_index must be in \[0, 50\), got 50"):
+            compiled(torch.rand(50, 6), torch.tensor([[50, 1], [0, 1]]))
+
     def test_nodes_without_edges_and_no_edges_at_all(self):
         layer = tm.pyg.TransformerConv(6, 4, edge_dim=2)
         x = torch.rand(5, 6)
@@ -127,6 +150,24 @@ class TransformerConv(Case):
                 self.assertEqual(str(ours), str(theirs))
 
     @needs("torch_geometric")
+    def test_arguments_of_the_base_class(self):
+        ours, theirs = self.layers(flow="target_to_source", aggr="add")
+        x = torch.rand(30, 6)
+        one_way = EDGES[:, ::3]
+        self.close(ours(x, one_way), theirs(x, one_way), 1e-5)
+        pair = torch.rand(10, 6), torch.rand(7, 6)
+        edges = torch.stack([torch.randint(7, (20,)), torch.randint(10, (20,))])
+        self.close(ours(pair, edges), theirs(pair, edges), 1e-5)
+        got, (_, weights) = ours(x, one_way, return_attention_weights=True)
+        self.close(weights, theirs(x, one_way, return_attention_weights=True)[1][1], 1e-5)
+        make = tm.pyg.TransformerConv
+        self.refuses(ValueError, "aggr must be add", make, 6, 4, aggr="mean")
+        self.refuses(ValueError, "flow must be one of", make, 6, 4, flow="down")
+        self.refuses(ValueError, "node_dim must be 0", make, 6, 4, node_dim=1)
+        sparse = torch.eye(30).to_sparse_coo()
+        self.refuses(ValueError, 'flow must be "source_to_target" for a sparse tensor', ours, x, sparse)
+
+    @needs("torch_geometric")
     def test_between_two_kinds_of_nodes(self):
         ours, theirs = self.layers((6, 5))
         x = torch.rand(10, 6), torch.rand(7, 5)
@@ -151,6 +192,115 @@ def whole(graph, f):
 
 
 class GPS(Case):
+    def test_edges_of_inference_mode(self):
+        x = torch.rand(30, 8)
+        conv, layer = tm.pyg.TransformerConv(8, 4), tm.pyg.GPSAttention(8, heads=2, mask="neighbours", features="elu")
+        with torch.inference_mode():
+            edges = tm.Graph.erdos_renyi(30, 0.2, seed=2).edge_index().clone()
+            self.assertTrue(edges.is_inference())
+            for call in (lambda e: conv(x, e), lambda e: (layer.set_graph(e, 30), layer(x[None]))[1][0]):
+                before = call(edges)
+                self.close(call(edges), before, 0)
+                self.close(before, call(torch.tensor(edges.tolist())), 1e-6)
+            edges[:, 0] = torch.tensor([0, 29])  # in place, and no version says so
+            for call in (lambda e: conv(x, e), lambda e: (layer.set_graph(e, 30), layer(x[None]))[1][0]):
+                self.close(call(edges), call(torch.tensor(edges.tolist())), 1e-6)
+
+    def test_f_keeps_its_precision_and_half_models_work(self):
+        edges = tm.Graph.grid(3, 4).edge_index()
+        x = torch.rand(1, 12, 8)
+        for mask in ("grf", "power_series", "neighbours", "none"):
+            with self.subTest(mask=mask):
+                torch.manual_seed(0)
+                layer = tm.pyg.GPSAttention(8, heads=2, mask=mask, features="elu")
+                layer.set_graph(edges, 12)
+                want = layer(x)[0]
+                low = copy.deepcopy(layer).bfloat16()
+                low.set_graph(edges, 12)
+                self.assertEqual({p.dtype for name, p in low.named_parameters() if name != "f"}, {torch.bfloat16})
+                if hasattr(low, "f"):
+                    self.assertEqual(low.f.dtype, torch.float32)
+                    self.assertEqual(copy.deepcopy(layer).double().f.dtype, torch.float64)
+                out = low(x.bfloat16())[0]
+                self.assertEqual(out.dtype, torch.bfloat16)
+                self.close(out, want, 0.05)
+                out.float().sum().backward()
+                low.half()
+                exact = layer.double()
+                exact.set_graph(edges, 12)
+                self.close(exact(x.double())[0], want, 1e-5)
+
+    def test_another_f_is_another_mask(self):
+        edges, x = tm.Graph.grid(3, 4).edge_index(), torch.rand(1, 12, 8)
+        for mask in ("grf", "power_series", whole):
+            with self.subTest(mask=mask):
+                layer = tm.pyg.GPSAttention(8, heads=2, mask=mask, features="elu")
+                layer.set_graph(edges, 12)
+                before = layer(x)[0]
+                other = {"f": torch.rand(2, 4, requires_grad=True)}
+                got = torch.func.functional_call(layer, other, (x,))[0]
+                self.assertFalse(torch.allclose(got, before))
+                got.sum().backward()
+                self.assertGreater(float(other["f"].grad.abs().max()), 0)
+                self.close(layer(x)[0], before, 1e-6)
+                state = {**layer.state_dict(), "f": other["f"].detach()}
+                layer.load_state_dict(state, assign=True)
+                self.close(layer(x)[0], got, 1e-6)
+
+    def test_layers_share_walks_unless_their_options_differ(self):
+        edges, x = tm.Graph.grid(3, 4).edge_index(), torch.rand(1, 12, 8)
+        layers = [tm.pyg.GPSAttention(8, walkers=3, seed=seed) for seed in (0, 0, 1)]
+        for layer in layers:
+            layer.set_graph(edges, 12)
+        with unittest.mock.patch("topomask.gps.sample_walks", side_effect=tm.sample_walks) as sampled:
+            for layer in layers:
+                layer(x)
+            self.assertEqual(sampled.call_count, 2)
+            first, second, third = (layer._mask(x[0]).argument("walks") for layer in layers)
+            self.assertTrue(torch.equal(first.columns, second.columns))
+            self.assertFalse(torch.equal(first.columns, third.columns[: len(first.columns)]))
+            edges[0, 0] = 5  # in place
+            layers[0](x)
+            self.assertEqual(sampled.call_count, 3)
+        kept = len(gps._SHARED._of)
+        del edges
+        for layer in layers:
+            layer.set_graph(torch.zeros(2, 0, dtype=torch.int64), 12)
+        self.assertLess(len(gps._SHARED._of), kept)
+
+    def test_a_sparse_matrix_is_the_same_edges(self):
+        edges = tm.Graph.erdos_renyi(12, 0.3, seed=2).edge_index()[:, ::2]
+        matrix = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (12, 12))
+        layer, x = tm.pyg.GPSAttention(8, heads=2, mask="neighbours", features="elu"), torch.rand(1, 12, 8)
+        layer.set_graph(edges, 12)
+        want = layer(x)[0]
+        for adjacency in (matrix, matrix.to_sparse_csr(), matrix.to_sparse_csc()):
+            layer.set_graph(adjacency, 12)
+            self.close(layer(x)[0], want, 1e-6)
+        self.refuses(TypeError, "edge_index must be a tensor, got a list", layer.set_graph, [[0], [1]], 12)
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_on_a_gpu(self):
+        graphs = three_graphs()
+        batch = tm.GraphBatch.of(graphs)
+        x = random(batch.graph.num_nodes, 8)
+        dense, padding = padded(x, graphs)
+        edges = batch.graph.edge_index()
+        for mask in ("grf", "power_series", "neighbours", "none", whole):
+            with self.subTest(mask=mask):
+                torch.manual_seed(0)
+                layer = tm.pyg.GPSAttention(8, heads=2, mask=mask, features="elu").double()
+                results = []
+                for device in ("cpu", "cuda"):
+                    layer = layer.to(device)
+                    layer.set_graph(edges.to(device), len(x))
+                    given = dense.to(device).requires_grad_()
+                    out, _ = layer(given, key_padding_mask=padding.to(device))
+                    grads = torch.autograd.grad(out.square().sum(), [given, *layer.parameters()])
+                    results.append([tensor.cpu() for tensor in (out, *grads)])
+                for a, b in zip(*results):
+                    self.close(a, b, 1e-8)
+
     def test_a_batch_is_its_graphs_one_by_one(self):
         graphs = three_graphs()
         batch = tm.GraphBatch.of(graphs)
@@ -245,12 +395,29 @@ class GPS(Case):
     @needs("torch_geometric")
     def test_data_and_batch(self):
         from torch_geometric.data import Batch, Data
+        from torch_geometric.nn.conv.gcn_conv import gcn_norm
+        from torch_geometric.transforms import ToSparseTensor
 
         graph = tm.Graph.grid(3, 4)
         data = Data(edge_index=graph.edge_index(), num_nodes=12)
         self.assertTrue(torch.equal(tm.Graph.from_pyg(data).dense(), graph.dense()))
         data.edge_weight = torch.rand(data.num_edges)
         self.assertTrue(tm.Graph.from_pyg(data).directed)
+        one_way = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), edge_weight=torch.tensor([2.0, 3.0]), num_nodes=3)
+        attends = tm.Graph.from_pyg(one_way).dense()
+        self.assertEqual(attends.tolist(), [[0, 2, 0], [0, 0, 3], [0, 0, 0]])
+        self.assertTrue(torch.equal(tm.Graph.from_pyg(one_way, flow="source_to_target").dense(), attends.T))
+        self.refuses(ValueError, "flow must be one of", tm.Graph.from_pyg, one_way, flow="down")
+        for layout in (torch.sparse_csr, torch.sparse_coo):
+            sparse = ToSparseTensor(layout=layout)(one_way.clone())
+            self.assertIsNone(sparse.edge_index)
+            self.assertTrue(torch.equal(tm.Graph.from_pyg(sparse).dense(), attends))
+        self.refuses(TypeError, "must have an edge_index or an adj_t", tm.Graph.from_pyg, Data(num_nodes=3))
+        symmetric = torch.rand(12, 12)
+        symmetric = (symmetric + symmetric.T)[tuple(data.edge_index)]
+        normed = Data(edge_index=data.edge_index, num_nodes=12)
+        normed.edge_weight = gcn_norm(data.edge_index, symmetric, 12, add_self_loops=False)[1] * (1 + 1e-7 * torch.rand(34))
+        self.assertFalse(tm.Graph.from_pyg(normed).directed)
         batch = Batch.from_data_list([Data(edge_index=g.edge_index(), num_nodes=g.num_nodes) for g in three_graphs()])
         joint = tm.Graph.from_pyg(batch)
         self.assertTrue(torch.equal(joint.dense(), tm.GraphBatch.of(three_graphs()).graph.dense()))

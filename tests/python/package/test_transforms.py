@@ -2,14 +2,31 @@
 
 import io
 import unittest
+import unittest.mock
 
 import torch
+import torch.utils.checkpoint
 from families import NODES, families, random
 from support import Case, tm
+import torch.utils.checkpoint
 from torch.autograd import forward_ad
 
-BLOCKS = ("none", "sparse", "grf", "power series", "toeplitz")
-EXPORTED = ("none", "sparse", "sparse in the user's order", "neighbours", "power series", "grf", "grf, asymmetric", "ad hoc")
+BLOCKS = ("none", "causal", "dense", "sparse", "grf", "power series", "global tokens", "toeplitz")
+EXPORTED = (
+    "none",
+    "causal",
+    "dense",
+    "sparse",
+    "sparse in the user's order",
+    "neighbours",
+    "power series",
+    "grf",
+    "grf, asymmetric",
+    "ad hoc",
+    "global tokens",
+    "toeplitz",
+    "toeplitz, causal",
+)
 
 
 def mask_of(name, dtype=torch.float32):
@@ -40,14 +57,19 @@ class Export(Case):
 
     def test_a_vision_transformer(self):
         torch.manual_seed(0)
-        model = tm.nn.ViT(image_size=8, classes=3, channels=1, patch_size=2, width=12, depth=2, heads=3, cls_token=False).eval()
-        images = torch.rand(2, 1, 8, 8)
-        with torch.no_grad():
-            self.close(torch.export.export(model, (images,)).module()(images), model(images), 1e-5)
+        batch = torch.export.Dim("batch", min=2, max=64)
+        for cls_token, size in ((False, 8), (True, 8), (True, 16)):
+            for kind in ("kernel", "softmax"):
+                sizes = {"image_size": size, "patch_size": 2, "width": 12, "depth": 2, "heads": 3}
+                model = tm.nn.ViT(**sizes, classes=3, channels=1, cls_token=cls_token, kind=kind).eval()
+                program = torch.export.export(model, (torch.rand(2, 1, size, size),), dynamic_shapes=({0: batch},))
+                images = torch.rand(5, 1, size, size)
+                with torch.no_grad(), self.subTest(cls_token=cls_token, size=size, kind=kind):
+                    self.close(program.module()(images), model(images), 1e-5)
 
     def test_a_mask_known_to_this_process_alone_is_refused(self):
-        model = tm.nn.Block(8, heads=2, mask=mask_of("toeplitz")).eval()
-        with self.assertRaisesRegex(Exception, "ToeplitzMask cannot be exported"):
+        model = tm.nn.Block(8, heads=2, mask=mask_of("diffusion")).eval()
+        with self.assertRaisesRegex(Exception, "DiffusionMask cannot be exported"):
             torch.export.export(model, (torch.rand(3, NODES, 8),))
 
 
@@ -82,6 +104,18 @@ class Steps(Case):
     def test_no_recompiling_for_another_batch(self):
         for name in BLOCKS:
             self.train(name, [3, 5, 2, 7], True)
+
+    def test_a_vision_transformer_is_compiled_once_for_every_batch(self):
+        torch._dynamo.reset()
+        model = tm.nn.ViT(image_size=8, classes=3, channels=1, patch_size=2, width=12, depth=2, heads=3)
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+        with unittest.mock.patch("topomask._ops.apply_mask", side_effect=AssertionError):  # forward passes are not computed twice
+            with torch._dynamo.config.patch(error_on_recompile=True):
+                for batch in (3, 5, 2):
+                    images = torch.rand(batch, 1, 8, 8)
+                    out = compiled(images)
+                    self.close(out, model(images), 1e-4)
+                    out.sum().backward()
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
@@ -127,6 +161,90 @@ class CudaGraphs(Case):
             self.close(compiled(x), block(x), 1e-4)
 
 
+class Training(Case):
+    """What torch offers around a model: checkpoints of activations, inference mode, autocast."""
+
+    def test_activations_that_are_computed_again(self):
+        for name in ("none", "grf", "power series", "toeplitz", "diffusion", "python"):
+            torch.manual_seed(0)
+            block = tm.nn.Block(8, heads=2, mask=mask_of(name))
+            x = torch.rand(2, NODES, 8, requires_grad=True)
+            want = torch.autograd.grad(block(x).square().sum(), [x, *block.parameters()])
+            for reentrant in (False, True):
+                with self.subTest(name=name, reentrant=reentrant):
+                    out = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=reentrant)
+                    block.zero_grad()
+                    x.grad = None
+                    out.square().sum().backward()
+                    for got, expected in zip([x.grad, *(p.grad for p in block.parameters())], want):
+                        self.assertLess(float((got - expected).abs().max()), 1e-4 * float(expected.abs().max()) + 1e-6)
+
+    def test_inference_mode(self):
+        for name, mask in families().items():
+            with self.subTest(name=name):
+                q, k, v = (x.detach() for x in inputs())
+                with torch.inference_mode():
+                    first = tm.attention(q, k, v, mask)
+                    self.assertTrue(first.is_inference())
+                    inside = families()[name] if name != "python" else mask  # and masks that are made inside
+                    self.close(tm.attention(q, k, v, inside), first, 1e-9)
+                want = tm.attention(q, k, v, mask)
+                self.close(first.clone(), want, 1e-12)
+                out = tm.attention(q.requires_grad_(), k, v, mask)  # what was kept serves training
+                out.sum().backward()
+
+    def test_float16_on_the_cpu_is_refused_in_eager_mode_and_compiled(self):
+        mask = mask_of("none")
+        q, k, v = (x.detach().float() for x in inputs())
+        with torch.autocast("cpu", dtype=torch.float16):
+            self.refuses(ValueError, "q must be .* on cpu, got", tm.attention, q, k, v, mask)
+            compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend="aot_eager")
+            with self.assertRaisesRegex(Exception, "q must be .* on cpu, got"):
+                compiled(q, k, v)
+
+
+class Training(Case):
+    """What torch offers around a model: checkpoints of activations, inference mode, autocast."""
+
+    def test_activations_that_are_computed_again(self):
+        for name in ("none", "grf", "power series", "toeplitz", "diffusion", "python"):
+            torch.manual_seed(0)
+            block = tm.nn.Block(8, heads=2, mask=mask_of(name))
+            x = torch.rand(2, NODES, 8, requires_grad=True)
+            want = torch.autograd.grad(block(x).square().sum(), [x, *block.parameters()])
+            for reentrant in (False, True):
+                with self.subTest(name=name, reentrant=reentrant):
+                    out = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=reentrant)
+                    block.zero_grad()
+                    x.grad = None
+                    out.square().sum().backward()
+                    for got, expected in zip([x.grad, *(p.grad for p in block.parameters())], want):
+                        self.assertLess(float((got - expected).abs().max()), 1e-4 * float(expected.abs().max()) + 1e-6)
+
+    def test_inference_mode(self):
+        for name, mask in families().items():
+            with self.subTest(name=name):
+                q, k, v = (x.detach() for x in inputs())
+                with torch.inference_mode():
+                    first = tm.attention(q, k, v, mask)
+                    self.assertTrue(first.is_inference())
+                    inside = families()[name] if name != "python" else mask  # and masks that are made inside
+                    self.close(tm.attention(q, k, v, inside), first, 1e-9)
+                want = tm.attention(q, k, v, mask)
+                self.close(first.clone(), want, 1e-12)
+                out = tm.attention(q.requires_grad_(), k, v, mask)  # what was kept serves training
+                out.sum().backward()
+
+    def test_float16_on_the_cpu_is_refused_in_eager_mode_and_compiled(self):
+        mask = mask_of("none")
+        q, k, v = (x.detach().float() for x in inputs())
+        with torch.autocast("cpu", dtype=torch.float16):
+            self.refuses(ValueError, "q must be .* on cpu, got", tm.attention, q, k, v, mask)
+            compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend="aot_eager")
+            with self.assertRaisesRegex(Exception, "q must be .* on cpu, got"):
+                compiled(q, k, v)
+
+
 class Functions(Case):
     def test_a_second_derivative_is_refused_everywhere(self):
         for name, mask in families().items():
@@ -169,7 +287,7 @@ class Functions(Case):
         made_inside = {
             "NeighboursMask": lambda x: tm.attention(x, x, x, tm.NeighboursMask(graph)).sum(),
             "GRFMask": lambda x: tm.attention(x, x, x, tm.GRFMask(graph)).sum(),
-            "LibraryMask": lambda x: tm.attention(x, x, x, tm.dense_mask((x @ x.mT).reshape(-1, NODES, NODES)[0])).sum(),
+            "Dense": lambda x: tm.attention(x, x, x, tm.dense_mask((x @ x.mT).reshape(-1, NODES, NODES)[0])).sum(),
         }
         for name, loss in made_inside.items():
             for transform in (torch.func.grad, torch.func.vmap, torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):

@@ -22,6 +22,7 @@ ONE_WAY = tm.Graph.from_edges(3, [0, 1], [1, 2], directed=True)
 META = Q.to("meta")
 CLOUDS = tm.cloud_neighbours(torch.rand(1, 30, 3))
 CONV = tm.pyg.TransformerConv(4, 4)
+OMEGA = "FeatureMap.favor: omega must be torch.float32 or torch.float64 [m, d_k], m, d_k >= 1, got "
 
 
 class Wrong(tm.Mask):
@@ -107,7 +108,7 @@ TYPES = {
 }
 
 VALUES = {
-    "attention: route must be automatic, dense, sparse, features, operator or fused, got fast": lambda: attend(route="fast"),
+    "attention: route must be automatic, dense, sparse, features, operator, fused or strips, got fast": lambda: attend(route="fast"),
     "attention: eps must be > 0, got nan": lambda: attend(eps=NAN),
     "attention: memory_budget must be in [-2^63, 2^63), got 1180591620717411303424": lambda: attend(memory_budget=2**70),
     "attention: q must be on cpu or cuda, got Float[1, 2, 30, 8] on meta": lambda: attend(META, META, META, TWO),
@@ -137,7 +138,14 @@ VALUES = {
     "ProductDiffusionMask: factors must be at least one graph, got none": lambda: tm.ProductDiffusionMask([]),
     "ShortestPathMask: max_distance must be >= 0, got -2": lambda: tm.ShortestPathMask(GRAPH, max_distance=-2),
     "FeatureMap.relu: offset must be finite and >= 0, got -1.0": lambda: tm.FeatureMap.relu(-1),
-    "FeatureMap.favor: omega must be [m, d_k], got [3]": lambda: tm.FeatureMap.favor(omega=torch.ones(3)),
+    OMEGA + "torch.float32 [3]": lambda: tm.FeatureMap.favor(omega=torch.ones(3)),
+    OMEGA + "torch.int64 [3, 4]": lambda: tm.FeatureMap.favor(omega=torch.ones(3, 4, dtype=torch.int64)),
+    OMEGA + "torch.float32 [0, 4]": lambda: tm.FeatureMap.favor(omega=torch.ones(0, 4)),
+    OMEGA + "torch.float64 [3, 0]": lambda: tm.FeatureMap.favor(omega=torch.ones(3, 0, dtype=torch.float64)),
+    "FeatureMap.favor: omega must be finite, got nan at [1, 0]": lambda: tm.FeatureMap.favor(omega=torch.tensor([[1.0], [NAN]])),
+    "FeatureMap.favor: omega must be finite, got -inf at [0, 1]": lambda: tm.FeatureMap.favor(
+        omega=torch.tensor([[0.0, -math.inf]])
+    ),
     "FeatureMap: name must be one of identity, relu, elu, exp, squared_relu, got foo": lambda: tm.FeatureMap("foo"),
     "Pattern: offsets must run from 0 to 1": lambda: tm.Graph.from_csr(torch.tensor([0, 5]), torch.tensor([0], dtype=torch.int32)),
     "MaskedAttention: heads must be >= 1, got 0": lambda: tm.nn.MaskedAttention(8, heads=0, mask=MASK),
@@ -196,6 +204,18 @@ class WrongCalls(Case):
         self.refuses(TypeError, "missing 1 required positional argument", tm.Graph.path)
         with self.assertRaises(ZeroDivisionError):
             tm.attention(X, X, X, MASK, features=lambda x: x / (1 // 0))
+
+    def test_errors_of_torch_keep_their_class(self):
+        class Failing(tm.Mask):
+            def matmul(self, x):
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+        self.refuses(torch.OutOfMemoryError, "CUDA out of memory", tm.attention, X, X, X, Failing(30), route="operator")
+        for error in (torch.AcceleratorError("CUDA error: an illegal memory access was encountered"), NotImplementedError("x: y")):
+            self.assertIs(_errors.translated(error), error)
+        for text in ("CUDA error: device-side assert triggered", "NCCL Error 3: internal error", "cuFFT error: CUFFT_INVALID_SIZE"):
+            self.assertIs(type(_errors.translated(RuntimeError(text))), RuntimeError, text)
+        self.assertIs(type(_errors.translated(RuntimeError("attention: q must be [30, C], got []"))), ValueError)
 
     @needs("numpy")
     def test_numbers_of_numpy_are_numbers(self):
