@@ -92,7 +92,7 @@ struct Problem {
   Tensors factors_;
 };
 
-/// The problem of the case at hand; cases come by mask and size, so one is kept.
+/// The problem of the current case; cases come by mask and size, so one is kept.
 std::shared_ptr<Problem> problem_of(const std::string& mask, int64_t side) {
   static std::shared_ptr<Problem> current;
   if (!current || current->nodes != side * side || current->name != mask) {
@@ -161,7 +161,7 @@ Tensors expected_of(const std::shared_ptr<Problem>& problem, const std::string& 
   return kept;
 }
 
-/// One pass over q, k, v and the output, into memory at hand: what no attention can do without.
+/// One pass over q, k, v and the output, into memory that is there already: what no attention can do without.
 __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"))) void stream_range(
     const float* q, const float* k, const float* v, float* out, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) out[i] = q[i] + k[i] + v[i];

@@ -1,5 +1,5 @@
 // Suite `flops`: Figure 3 of Reid et al. (2024), operations against N on a path graph with 4 walkers that halt with
-// probability 0.5, d = m = 8, counted from walk tables (mean of 10 seeds), with the time of one attention beside them.
+// probability 0.5, d = m = 8, counted from walk tables (mean of 10 seeds), with the time of one attention.
 
 #include <ATen/ATen.h>
 

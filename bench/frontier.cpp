@@ -2,10 +2,10 @@
 // (at most four neighbours) and random graph of 4 096 (a hundred; two hops reach them all), W = 0.9/√(d_i d_j), f_k =
 // 0.5^k to 8 hops, α = f∗f; m = d = 64, float32.
 //
-// Passes: `attention` with the mask at hand, `anew` with its walks or powers made from the graph first. Counters:
-// `mask_error`, ‖M̂ − M_α‖/‖M_α‖; `graph_error`, ‖M̂ − M_α‖/‖M_α − α₀I‖, which leaves out what every token knows of
-// itself; `output_error`, the same of the attention's output, all over a sample of rows and the root mean square over
-// seeds; `entries`, stored per row of what is multiplied with.
+// Passes: `attention` with the mask that was made before, `anew` with its walks or powers made from the graph first.
+// Counters: `mask_error`, ‖M̂ − M_α‖/‖M_α‖; `graph_error`, ‖M̂ − M_α‖/‖M_α − α₀I‖, which leaves out what every token
+// knows of itself; `output_error`, the same of the attention's output, all over a sample of rows and the root mean
+// square over seeds; `entries`, stored per row of what is multiplied with.
 
 #include <ATen/ATen.h>
 

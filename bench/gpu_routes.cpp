@@ -1,4 +1,4 @@
-// The dense and the sparse route of attention beside each other on a GPU, and which of them the planner takes: exact
+// The dense and the sparse route of attention compared on a GPU, and which of them the planner takes: exact
 // series of 2 to 10 powers on grids of 196 to 1 024 nodes, 131 072 tokens × 3 heads, bfloat16. Milliseconds forward
 // (forward + backward), on the terminal.
 

@@ -15,7 +15,7 @@ using Tensors = std::vector<at::Tensor>;
 /// A case ready to be timed: `call` is what the clock sees, from inputs to freshly allocated outputs.
 struct Prepared {
   std::function<Tensors()> call;
-  std::map<std::string, double> counters;  ///< reported beside the time, `peak_bytes` is added
+  std::map<std::string, double> counters;  ///< reported with the time, `peak_bytes` is added
 };
 
 /// One line of a suite, named `<suite>/<mask>/N:<nodes>/<variant>/<pass>`.

@@ -1,4 +1,4 @@
-"""Softmax attention inside k-hop neighbourhoods of an icosphere, forward and backward: topomask beside SDPA with a block-banded
+"""Softmax attention inside k-hop neighbourhoods of an icosphere, forward and backward: topomask compared with SDPA with a block-banded
 mask and FlexAttention with a block mask. Prints a table, then one line of JSON.
 
     python bench/icosphere.py                                    # 10 242 and 40 962 nodes, 8, 16 and 32 hops, on the GPU
@@ -197,6 +197,14 @@ def show(row):
     print(line + f" {number('difference', '9.1e'):>9}  {row.get('note', '')}", flush=True)
 
 
+def show_ratios(rows):
+    """How much longer FlexAttention takes than the first method, forward and backward."""
+    for row in rows:
+        first = next(r for r in rows if (r["nodes"], r["hops"]) == (row["nodes"], row["hops"]))
+        if row["method"].startswith("Flex") and "both_ms" in row and "both_ms" in first:
+            print(f"{row['nodes']} nodes, {row['hops']} hops: {row['method']} / {first['method']} {row['both_ms'] / first['both_ms']:.2f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--levels", default="5,6")
@@ -228,6 +236,7 @@ def main():
                 rows.append(row)
                 show(row)
             del problem
+    show_ratios(rows)
     result = {"machine": machine, "torch": torch.__version__, "dtype": arguments.dtype, "rows": rows}
     print(json.dumps(result))
     if arguments.json:

@@ -1,4 +1,4 @@
-// Suite `planner`: every route over a grid of sizes, masks and widths, with the planner's estimate and choice beside
+// Suite `planner`: every route over a grid of sizes, masks and widths, with the planner's estimate and choice next to
 // each time. `bench/run` holds the time of the chosen route against the best, and the estimates against the times.
 
 #include "topomask/planner.h"

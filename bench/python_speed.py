@@ -1,4 +1,4 @@
-"""topomask from Python beside what else computes attention over a graph: one table, forward and with backward.
+"""topomask from Python compared with what else computes attention over a graph: one table, forward and with backward.
 
     python bench/python_speed.py                       # the machine's best device, every size
     python bench/python_speed.py --device cpu --sides 64,128 --json speed.json

@@ -129,7 +129,7 @@ class Bars:
 
 
     def note(self, what, value):
-        """A figure beside the bars, held against nothing."""
+        """A figure next to the bars, compared with nothing."""
         if value is not None:
             self.rows.append([what, f"{value:.3g}", "", ""])
 
@@ -282,6 +282,13 @@ def masks_bars(results):
     bars.check("forest_table, slope of time, N = 4096 to 1048576", slope(*times, 256), 1.2, False)
     times = [results.time("toeplitz", 4096, variant, "forward") for variant in ("dense_attention", "operator_attention")]
     bars.check("toeplitz, 64×64: dense_attention / attention", ratio(*times), 5, True)
+    times = [results.time("toeplitz", 4096, variant, "forward") for variant in ("dense_attention", "fused_attention")]
+    bars.check("toeplitz, 64×64: dense_attention / fused_attention", ratio(*times), 5, True)
+    for variant, baseline in (("fused_attention", "sdpa"), ("fused_softmax", "sdpa_bias")):
+        times = [results.time("toeplitz", 16384, name, "forward") for name in (variant, baseline)]
+        bars.check(f"toeplitz, 128×128: {variant} / {baseline}", ratio(*times), 1, False)
+    times = [results.time("toeplitz", 16384, name, "forward_backward") for name in ("fused_softmax", "sdpa")]
+    bars.note("  forward and backward, with gradients to the offsets: fused_softmax / sdpa", ratio(*times))
     for nodes in (4096, 16384, 65536, 262144):
         times = [results.time("diffusion", nodes, variant, "forward") for variant in ("matmul", "sparse_products")]
         bars.check(f"diffusion, N = {nodes}: matmul / its sparse products", ratio(*times), 1.5, False)

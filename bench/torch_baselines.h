@@ -5,7 +5,7 @@
 #include "harness.h"
 #include "topomask/sparse.h"
 
-// What a user of torch alone would write, in the best form found; each is measured beside the library.
+// What a user of torch alone would write, in the best form found; each is measured as the library is.
 // q, k [N, m] are features already, v [N, d]; float32.
 namespace topomask::bench {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Epochs per second on a TU data set beside PyG's TransformerConv, at equal width, on the same batches.
+"""Epochs per second on a TU data set compared with PyG's TransformerConv, at equal width, on the same batches.
 
     python bench/tu_epochs.py --data PROTEINS.zip [--device cuda]
 

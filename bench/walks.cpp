@@ -1,5 +1,5 @@
-// Suite `walks`: sampling walks into a table, and features from it. Counters beside the time: walks, steps (hops made),
-// triples and nnz (entries of Φ̂) of one call.
+// Suite `walks`: sampling walks into a table, and features from it. Counters next to the time: walks, steps (hops
+// made), triples and nnz (entries of Φ̂) of one call.
 
 #include "topomask/walks.h"
 
@@ -36,7 +36,7 @@ std::filesystem::path roads_file() {
   return std::filesystem::path(TOPOMASK_DATA_DIR) / "graphs" / "roads-12-cities.txt.gz";
 }
 
-/// The graph of the case at hand; cases come by graph, so one is kept.
+/// The graph of the current case; cases come by graph, so one is kept.
 const Graph& graph_of(const std::string& name, int64_t nodes) {
   static std::map<std::string, Graph> kept;
   const std::string key = name + std::to_string(nodes);

@@ -12,6 +12,7 @@ Without --graph it is a grid of `--side` squared nodes.
 import argparse
 import json
 import resource
+import statistics
 import time
 
 import torch
@@ -45,6 +46,8 @@ def main():
     parser.add_argument("--chunk", type=int, help="rows at a time; 2 048 on the CPU and all on a GPU")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--profile", type=int, default=0, help="after the steps, one more, of which so many kernels are listed")
+    parser.add_argument("--json", help="also write the steps there")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     device, cuda = torch.device(arguments.device), arguments.device.startswith("cuda")
@@ -61,7 +64,7 @@ def main():
             torch.cuda.synchronize()
         return time.perf_counter(), time.process_time()
 
-    for step in range(arguments.steps):
+    def run_step():
         model.zero_grad()
         marks = [now()]
         with torch.autocast(device.type, low, enabled=arguments.autocast is not None):
@@ -69,12 +72,29 @@ def main():
         marks.append(now())
         loss.backward()
         marks.append(now())
+        return loss, marks
+
+    steps = []
+    for step in range(arguments.steps):
+        loss, marks = run_step()
         made = {"step": step, "nodes": nodes, "device": str(device), "autocast": arguments.autocast, "chunk": chunk}
         for place, name in enumerate(("seconds", "processor_seconds")):
             forward, backward = (round(b[place] - a[place], 4) for a, b in zip(marks, marks[1:]))
             made |= {f"forward_{name}": forward, f"backward_{name}": backward}
         peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(json.dumps(made | {"peak_gib": round(peak, 2), "loss": round(loss.item(), 5)}), flush=True)
+        steps.append(made | {"peak_gib": round(peak, 2), "loss": round(loss.item(), 5)})
+        print(json.dumps(steps[-1]), flush=True)
+    last = [step["forward_seconds"] + step["backward_seconds"] for step in steps[2:]]
+    if last:
+        print(f"median of the last {len(last)} steps, forward and backward: {1e3 * statistics.median(last):.1f} ms")
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"steps": steps, "median_seconds": statistics.median(last) if last else None}, file, indent=1)
+    if arguments.profile:
+        activity, order = ("CUDA", "self_cuda_time_total") if cuda else ("CPU", "self_cpu_time_total")
+        with torch.profiler.profile(activities=[getattr(torch.profiler.ProfilerActivity, activity)]) as profile:
+            run_step()
+        print(profile.key_averages().table(sort_by=order, row_limit=arguments.profile, max_name_column_width=90))
 
 
 if __name__ == "__main__":

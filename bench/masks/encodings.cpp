@@ -1,5 +1,5 @@
 // Node kernels and encodings: attention by the route of each against the dense one, and what a bias by distance costs
-// beside torch's own indexing.
+// compared with torch's own indexing.
 
 #include "topomask/encodings.h"
 

@@ -1,8 +1,10 @@
-// Block Toeplitz on square grids with free offsets: M·X against the dense product, attention against the dense route.
+// Block Toeplitz on square grids with free offsets: M·X against the dense product, attention against the dense route,
+// tiles against torch's softmax.
 
 #include "topomask/toeplitz.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 
@@ -18,6 +20,38 @@ MaskPtr grid_mask(int64_t side, const std::string& causal) {
   at::manual_seed(side);
   const at::Tensor offsets = at::rand({2 * side - 1, 2 * side - 1}).add_(0.1).requires_grad_();
   return toeplitz_mask({side, side}, offsets, {.causality = causal.empty() ? Causality::none : Causality::row_major});
+}
+
+/// Softmax by a route with the mask added, by torch with the same bias as a matrix, or by torch without a mask; one
+/// head of width kHeadWidth. Gradients are in q, k, v and, but for torch's, the offsets.
+Prepared softmax_case(int64_t side, const std::string& variant, const std::string& pass) {
+  const MaskPtr mask = grid_mask(side, "");
+  std::vector<at::Tensor> inputs;
+  for (int i = 0; i < 3; ++i) inputs.push_back(at::rand({1, 1, side * side, kHeadWidth}));
+  const at::Tensor cotangent = at::randn(inputs[0].sizes());
+  const bool backward = pass != "forward";
+  for (at::Tensor& input : inputs) input.requires_grad_(backward);
+  const at::Tensor bias = variant == "sdpa_bias" ? mask->dense().detach() : at::Tensor();
+  const auto attend = [=](const std::string& by) {
+    if (by == "fused_softmax")
+      return softmax_attention(inputs[0], inputs[1], inputs[2], mask,
+                               {.mask = SoftmaxMask::additive, .route = Route::fused});
+    const auto added = bias.defined() ? std::optional(bias) : std::nullopt;
+    return at::scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], added);
+  };
+  const auto run = [=]() -> Tensors {
+    const at::AutoGradMode mode(backward);
+    const at::Tensor out = attend(variant);
+    if (!backward) return {out};
+    Tensors wanted = inputs;
+    if (variant == "fused_softmax") wanted.push_back(mask->parameters()[0]);
+    return torch::autograd::grad({out}, wanted, {cotangent});
+  };
+  if (bias.defined() && !backward) {
+    const at::NoGradGuard no_grad;
+    check_close("softmax", attend("fused_softmax"), attend("sdpa_bias"), 1e-3);
+  }
+  return {.call = run, .counters = {}};
 }
 
 std::vector<Case> cases() {
@@ -47,6 +81,18 @@ std::vector<Case> cases() {
             [=] { return attention_case(grid_mask(side, causal), Route::automatic, pass); });
         if (nodes > kLargestDense || pass == "forward") continue;  // forward: below, with the smaller ones
         add("dense_attention", pass, true, [=] { return attention_case(grid_mask(side, causal), Route::dense, pass); });
+      }
+    }
+    for (const int64_t side : {64, 128}) {
+      if (!causal.empty()) break;
+      for (const std::string pass : {"forward", "forward_backward"}) {
+        all.push_back({"toeplitz", side * side, "fused_attention", pass, true,
+                       [=] { return attention_case(grid_mask(side, ""), Route::fused, pass); }});
+        for (const std::string variant : {"fused_softmax", "sdpa", "sdpa_bias"}) {
+          if (variant == "sdpa_bias" && pass != "forward") continue;
+          all.push_back(
+              {"toeplitz", side * side, variant, pass, true, [=] { return softmax_case(side, variant, pass); }});
+        }
       }
     }
     const auto make = [=](int64_t nodes) { return grid_mask(std::lround(std::sqrt(nodes)), causal); };
