@@ -153,7 +153,7 @@ int run(int argc, char** argv) {
   std::istringstream lines(plan.str());
   for (std::string line; std::getline(lines, line);) std::cout << "   " << line << '\n';
 
-  std::cout << "\n3. beside torch, one head, m = d = 64, float32, exact mask of 3 hops on a grid\n";
+  std::cout << "\n3. compared with torch, one head, m = d = 64, float32, exact mask of 3 hops on a grid\n";
   std::printf("   %-42s %12s %12s %14s %9s\n", "", "forward", "+ backward", "extra memory", "forward");
   for (int64_t side : {32, 64, 96}) compare(side);
   std::cout << '\n';

@@ -9,7 +9,9 @@
 #   RADHAR=FILE    radhar.npz; without it, `radhar` is left out
 #   SEEDS="0 1 2"   DEVICE=cpu   PRECISION=float32   TOPOMASK=build/release/bin/topomask
 #   EPOCHS=60       of SHREC16; RADHAR_EPOCHS=12
+#   REPORT=0        no OUT/SET.html, whose pictures are predicted anew
 #   VARIANTS        as jobs.sh has them; JOBS and other variables as in jobs.sh
+# Prints a table, which OUT/table.md keeps, and what the runs were made from.
 set -euo pipefail
 here=$(dirname "$0")
 out=$1
@@ -26,7 +28,7 @@ compare() {  # NAME CONFIG KEY=VALUE...
   queue "$here/../examples/$config" "$out/$name" "$variants" "${SEEDS:-0 1 2}" "${machine[@]}" \
     train.evaluation_batch=64 model.max_entries=$((1 << 28)) "$@"
   wait
-  "$tool" report "$out/$name"/*-[0-9]*/ --out "$out/$name.html" > /dev/null ||
+  [ "${REPORT:-1}" = 0 ] || "$tool" report "$out/$name"/*-[0-9]*/ --out "$out/$name.html" > /dev/null ||
     echo "clouds.sh: no report of $name" >&2
   compared+=("$name")
 }
@@ -50,7 +52,8 @@ for part in $parts; do
         echo "clouds.sh: radhar is left out: RADHAR names no file" >&2
         continue
       fi
-      compare radhar radhar.json "data.path=$RADHAR" "train.epochs=${RADHAR_EPOCHS:-12}"
+      # The hop powers of all its graphs have 85 million entries; `exact` keeps 7 numbers for each.
+      compare radhar radhar.json "data.path=$RADHAR" "train.epochs=${RADHAR_EPOCHS:-12}" model.max_entries=$((1 << 30))
       ;;
     *)
       echo "clouds.sh: parts are mesh, cloud and radhar, got $part" >&2
@@ -60,4 +63,5 @@ for part in $parts; do
 done
 if [ ${#compared[@]} -gt 0 ]; then
   "$here/table.py" "$out" --rows "${compared[*]}" --columns "$(names $variants)" --title set --no-mean
+  "$here/conditions.py" "${compared[@]/#/$out/}" | tee -a "$out/table.md"
 fi

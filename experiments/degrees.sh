@@ -5,7 +5,7 @@
 #   DATA="FOLDER FOLDER" experiments/degrees.sh OUT [amazon] [roads]      both parts where none is named
 #
 #   DATA      folders with amazon_cs.npz and roads-12-cities.txt.gz
-#   SEEDS     0 … 9 of amazon, each with a split of its own; 0 1 2 of roads; short: 0
+#   SEEDS     0 … 9 of amazon, 0 1 2 of roads, each with a split of its own, and places of its own; short: 0
 #   EPOCHS    300 and 50; short: 50 and 3
 # Other variables as in graphs.sh. The table is printed at the end and lies in OUT/table.md.
 set -euo pipefail
@@ -32,13 +32,13 @@ for part in $parts; do
       if short; then seeds=0 epochs=50; else seeds=$(seq -s ' ' 0 9) epochs=300; fi
       SEED_KEYS="train.seed data.split_seed" queue "$here/citation.json" "$out/amazon" "$models" "${SEEDS:-$seeds}" \
         "${common[@]}" "data.path=$(find_file amazon_cs.npz)" "train.epochs=${EPOCHS:-$epochs}" model.readout=linear \
-        model.width=64 model.attention_dropout=0 model.mask=grf model.walkers=20 model.hops=4 \
-        model.halting_probability=0.5
+        model.width=64 model.layer_heads=[] model.heads=4 model.dropout=0.5 model.attention_dropout=0 model.mask=grf \
+        model.walkers=20 model.hops=4 model.halting_probability=0.5
       ;;
     roads)
       if short; then seeds=0 epochs=3; else seeds="0 1 2" epochs=50; fi
-      queue "$here/../examples/roads.json" "$out/roads" "$models" "${SEEDS:-$seeds}" "${common[@]}" \
-        "data.path=$(find_file roads-12-cities.txt.gz)" "train.steps=${EPOCHS:-$epochs}" train.checkpoint_every=0
+      SEED_KEYS="train.seed data.seed data.split_seed" queue "$here/../examples/roads.json" "$out/roads" "$models" \
+        "${SEEDS:-$seeds}" "${common[@]}" "data.path=$(find_file roads-12-cities.txt.gz)" "train.steps=${EPOCHS:-$epochs}" train.checkpoint_every=0
       ;;
     *)
       echo "degrees.sh: parts are amazon and roads, got $part" >&2
@@ -47,4 +47,4 @@ for part in $parts; do
   esac
 done
 wait
-"$here/table.py" "$out" --rows "$parts" --columns "$(names $models)" --title graph
+table "$out" --rows "$parts" --columns "$(names $models)" --base grf --title graph

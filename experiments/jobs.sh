@@ -1,4 +1,4 @@
-# Runs of an experiment, several at a time; sourced by the scripts beside it. What is finished is left alone and what was
+# Runs of an experiment, several at a time; sourced by the scripts of this folder. What is finished is left alone and what was
 # interrupted goes on, so that the same command can be given again.
 #
 #   queue CONFIG OUT "VARIANTS" "SEEDS" [KEY=VALUE...]
@@ -11,13 +11,24 @@
 #   JOBS=2                   runs at once
 #   SECONDS_LEFT=540         stop starting and wind up after so long (0: never), counted from BEGUN (now)
 #   SEED_KEYS="train.seed"   the settings that a seed is given to
-#   RATES=FILE               lines "NAME LEARNING_RATE", as tune.sh writes them; names that are not there keep CONFIG's
+#   RATES=FILE               lines "NAME LEARNING_RATE[,KEY=VALUE...]", as tune.sh and graph_tune.sh write them. A NAME may
+#                            be that of OUT's last folder and the variant's, "cora/gkat", which counts before "gkat", and "*"
+#                            is any. Names that are not there keep their settings.
+#   DRY=1                    train nothing: print each run's folder, what `train --dry-run` says of it, and its settings
 #   TOPOMASK=build/release/bin/topomask
 begun=${BEGUN:-$(date +%s)}
 tool=${TOPOMASK:-build/release/bin/topomask}
 
+# What RATES has for OUT/NAME.
+tuned() {  # OUT NAME
+  [ -n "${RATES:-}" ] || return 0
+  awk -v name="$2" -v place="$(basename "$1")/$2" '
+    $1 == place { best = $2 } $1 == name { own = $2 } $1 == "*" { any = $2 }
+    END { print best ? best : own ? own : any }' "$RATES"
+}
+
 train_one() {  # CONFIG OUT ENTRY SEED KEY=VALUE...
-  local config=$1 out=$2 entry=$3 seed=$4 name=${3%%=*} left=0 variant=$3 own=() settings=() rate='' kind=model.variant
+  local config=$1 out=$2 entry=$3 seed=$4 name=${3%%=*} left=0 variant=$3 own=() settings=() kind=model.variant
   shift 4
   local folder=$out/$name-$seed limit=${SECONDS_LEFT:-0}
   [ -e "$folder/summary.json" ] && return 0
@@ -32,10 +43,16 @@ train_one() {  # CONFIG OUT ENTRY SEED KEY=VALUE...
     variant=${own[0]:-}
   fi
   for setting in "$@" "${own[@]:1}"; do settings+=(--set "$setting"); done
-  [ -n "${RATES:-}" ] && rate=$(awk -v name="$name" '$1 == name { print $2 }' "$RATES")
-  [ -n "$rate" ] && settings+=(--set "train.learning_rate=$rate")
+  IFS=, read -ra own <<< "$(tuned "$out" "$name")"
+  [ -n "${own[0]:-}" ] && own[0]=train.learning_rate=${own[0]}
+  for setting in "${own[@]}"; do settings+=(--set "$setting"); done
   [ -n "$variant" ] && settings+=(--set "$kind=$variant")
   for key in ${SEED_KEYS:-train.seed}; do settings+=(--set "$key=$seed"); done
+  if [ -n "${DRY:-}" ]; then
+    printf '%s %s %s\n' "$folder" "$("$tool" train "$config" --dry-run --json "${settings[@]}" --set "name=$name" |
+      tr -s ' \n' ' ')" "$(echo ${settings[*]/#--set/})"
+    return
+  fi
   "$tool" train "$config" --out "$folder" --quiet --stop-after $left "${settings[@]}" --set "name=$name" \
     > "$folder.log" 2>&1 || echo "$folder failed: $(tail -1 "$folder.log")" >&2
 }
@@ -43,7 +60,7 @@ train_one() {  # CONFIG OUT ENTRY SEED KEY=VALUE...
 queue() {
   local config=$1 out=$2 variants=$3 seeds=$4 seed variant
   shift 4
-  mkdir -p "$out"
+  [ -n "${DRY:-}" ] || mkdir -p "$out"
   for seed in $seeds; do
     for variant in $variants; do
       [ -e "$out/${variant%%=*}-$seed/summary.json" ] && continue

@@ -7,6 +7,8 @@ import pathlib
 import statistics
 import sys
 
+from conditions import describe
+
 SCORES = [
     ("ssim", "SSIM", 1, 3),
     ("ssim_moved", "SSIM, moved objects' pixels", 1, 3),
@@ -66,7 +68,7 @@ def cost_table(runs):
 
 def main():
     out = pathlib.Path(sys.argv[1])
-    for tier, title in (("small", "64 × 64 cameras, 8 192 particles"), ("large", "32 768 particles")):
+    for tier, title in (("small", "64 × 64 cameras, 8 192 particles"), ("large", "128 × 128 cameras, 32 768 particles")):
         runs = load(out / tier)
         if not runs:
             continue
@@ -74,6 +76,7 @@ def main():
         for score in SCORES:
             score_table(runs, *score)
         cost_table(runs)
+        print("\n" + "\n".join(describe(out / tier)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 #   DATA=FOLDER experiments/trees.sh OUT [words] [wordnet]      both parts where none is named
 #
 #   DATA      en_ewt-ud-{train,dev,test}.conllu[.gz], or .xz as packed, and wordnet_noun_tree.npz
-#   SEEDS     0 … 4; short: 0
+#   SEEDS     0 … 4; short: 0. Each hides the labels of other nodes of WordNet.
 #   EPOCHS    6 of words, 60 steps of WordNet; short: 1 and 10
 # Other variables as in graphs.sh. The table is printed at the end and lies in OUT/table.md.
 set -euo pipefail
@@ -42,8 +42,8 @@ for part in $parts; do
       exit 2
       ;;
   esac
-  queue "$here/$part.json" "$out/$part" "${!part}" "${SEEDS:-$seeds}" "${common[@]}" "data.path=$path" \
-    "train.epochs=${EPOCHS:-${epochs[$part]}}"
+  SEED_KEYS="train.seed data.split_seed" queue "$here/$part.json" "$out/$part" "${!part}" "${SEEDS:-$seeds}" \
+    "${common[@]}" "data.path=$path" "train.epochs=${EPOCHS:-${epochs[$part]}}"
 done
 wait
-"$here/table.py" "$out" --rows "$parts" --columns "tree sequence neighbours unmasked" --title data --no-mean
+table "$out" --rows "$parts" --columns "tree sequence neighbours unmasked" --base tree --title data --no-mean

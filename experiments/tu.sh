@@ -4,7 +4,8 @@
 #
 #   DATA=FOLDER experiments/tu.sh OUT
 #
-#   DATA         NAME.zip, NAME.tar.xz or a folder NAME for each set, and splits/{CHEMICAL,COLLABORATIVE_1}/NAME_splits.json
+#   DATA         NAME.zip, NAME.tar.xz or a folder NAME for each set, and NAME_splits.json in splits/CHEMICAL, or in
+#                splits/COLLABORATIVE_DEGREE, the folds of social networks with degrees as features
 #   SETS         ENZYMES PROTEINS IMDB-BINARY IMDB-MULTI NCI1 DD REDDIT-BINARY COLLAB REDDIT-MULTI-5K; short: the first
 #                and the third
 #   FOLDS        0 … 9; short: 0 1
@@ -51,7 +52,7 @@ find_set() {  # NAME → where it is, unpacked where the library does not read t
 
 find_folds() {  # NAME → its file of folds
   local place
-  for place in "$data"/splits/{CHEMICAL,COLLABORATIVE_1}/"$1"{,_full}_splits.json; do
+  for place in "$data"/splits/{CHEMICAL,COLLABORATIVE_DEGREE}/"$1"{,_full}_splits.json; do
     if [ -e "$place" ]; then echo "$place"; return; fi
   done
   echo "tu.sh: $data/splits has no folds of $1" >&2
@@ -72,4 +73,4 @@ for name in $sets; do
   done
 done
 wait
-"$here/table.py" "$out" --rows "$sets" --columns "gkat series transformer" --title set
+table "$out" --rows "$sets" --columns "gkat series transformer" --base gkat --title set

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
+#include "data/files.h"
 #include "motion.h"
 #include "objects.h"
 #include "simulation.h"
@@ -54,6 +57,53 @@ TEST_P(RobotEpisodes, AreTheSameForTheSameSeed) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RobotEpisodes, ::testing::Values(Kind::push, Kind::topple, Kind::lift, Kind::sweep),
                          [](const auto& info) { return kKindNames[static_cast<size_t>(info.param)]; });
+
+TEST(RobotEpisode, HasDivergedWhereMuJoCoResetsAState) {
+  for (const int which : {0, 1}) {
+    Draws draws(13);
+    const Model model = compile(Scene::draw(Kind::push, draws), {});
+    const Data data(mj_makeData(model.get()));
+    for (int i = 0; i < 10; ++i) mj_step(model.get(), data.get());
+    ASSERT_FALSE(diverged(data.get()));
+    (which == 0 ? data->qpos : data->qvel)[3] = which == 0 ? std::nan("") : 1e20;
+    mj_step(model.get(), data.get());
+    EXPECT_TRUE(diverged(data.get())) << which;
+    EXPECT_TRUE(std::isfinite(data->qpos[3]));  // which is why the warnings have to be looked at
+  }
+}
+
+/// An arm whose joints are pushed away from where they should be.
+TEST(RobotEpisode, IsDroppedWhereTheSimulationDiverges) {
+  const std::string packed = TOPOMASK_DATA_DIR "/kuka/kuka_meshes_urdf.tar.xz";
+  if (!std::filesystem::exists(packed)) GTEST_SKIP() << "there is no " << packed;
+  static Display display;
+  const topomask::testing::TemporaryFolder folder;
+  ASSERT_EQ(std::system(("tar -xJf '" + packed + "' -C '" + (folder / "") + "'").c_str()), 0);
+  const std::string arm = folder / "menagerie_kuka_iiwa_14/kuka_iiwa_14", stable = "biasprm=\"0 -2000 -200\"";
+  std::string model = topomask::testing::read_file(arm + "/iiwa14.xml");
+  const size_t place = model.find(stable);
+  ASSERT_NE(place, std::string::npos);
+  model.replace(place, stable.size(), "biasprm=\"0 2000 0\"");
+  topomask::testing::write_file(arm + "/iiwa14.xml", model);
+  EXPECT_EQ(simulate(Kind::push, episode_seed(1, 0, 0), {.arm = arm, .side = 16, .frames = 4}).dropped, "diverged");
+}
+
+/// MuJoCo Menagerie's kuka_iiwa_14, unpacked.
+TEST(RobotEpisode, ShowsTheRealArmWhereItsMeshesAre) {
+  const std::string packed = TOPOMASK_DATA_DIR "/kuka/kuka_meshes_urdf.tar.xz";
+  if (!std::filesystem::exists(packed)) GTEST_SKIP() << "there is no " << packed;
+  static Display display;
+  const topomask::testing::TemporaryFolder folder;
+  ASSERT_EQ(std::system(("tar -xJf '" + packed + "' -C '" + (folder / "") + "'").c_str()), 0);
+  const std::string arm = folder / "menagerie_kuka_iiwa_14/kuka_iiwa_14";
+  const Episode real = first_kept(Kind::push, {.arm = arm, .side = 32});
+  check_episode(real);
+  EXPECT_EQ(judge(Kind::push, real), "");
+  EXPECT_GT((real.ids == kRobot).sum().item<int64_t>(), 100);
+  const Episode built_in = first_kept(Kind::push, {.side = 32});
+  EXPECT_EQ(real.action_points.sizes(), built_in.action_points.sizes());
+  EXPECT_FALSE(at::equal(real.rgb, built_in.rgb));
+}
 
 TEST(RobotArm, ReachesPosesWithinItsRange) {
   Draws draws(11);

@@ -75,13 +75,6 @@ class Trajectory {
   int64_t round_ = 0;
 };
 
-bool diverged(const mjData* data) {
-  for (const int warning : {mjWARN_BADQPOS, mjWARN_BADQVEL, mjWARN_BADQACC}) {
-    if (data->warning[warning].number > 0) return true;
-  }
-  return false;
-}
-
 /// A scene that runs: simulates, and writes the frames of an episode.
 class Run {
  public:
@@ -190,6 +183,13 @@ class Run {
 };
 
 }  // namespace
+
+bool diverged(const mjData* data) {
+  for (const int warning : {mjWARN_BADQPOS, mjWARN_BADQVEL, mjWARN_BADQACC}) {
+    if (data->warning[warning].number > 0) return true;
+  }
+  return false;
+}
 
 Outcome simulate(Kind kind, uint64_t seed, const Settings& settings) {
   Draws draws(seed);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "draws.h"
+#include "handles.h"
 #include "renderer.h"
 #include "scene.h"
 #include "settings.h"
@@ -20,6 +21,9 @@ struct Outcome {
 };
 
 inline constexpr double kLongestStep = 0.25;  ///< metres; what a model of the dynamics may predict in a step
+
+/// Whether MuJoCo has met a state that is not finite, or far too fast, and has reset it.
+bool diverged(const mjData* data);
 
 /// Simulates and renders an episode, a function of kind, seed and settings. Needs a Display.
 Outcome simulate(Kind kind, uint64_t seed, const Settings& settings);
