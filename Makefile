@@ -3,13 +3,13 @@
 #   make demo            train five kinds of attention on Fashion-MNIST (4 minutes), compare them: build/demo/report.html
 #   make demo-graphs     train four models to find a motif in graphs (2 minutes): build/demo-graphs/report.html
 #   make demo-robot      simulate 20 episodes of a robot, train a tiny model of their dynamics: build/demo-robot/report.html
-#   make demo-routes     check every route of attention, time it beside torch, draw masks: build/demo/mask_rows.png
+#   make demo-routes     check every route of attention, compare its time with torch's, draw masks: build/demo/mask_rows.png
 #   make robot-data      simulate EPISODES=1000 of a robot, images of SIDE=64 pixels: OUT=build/robot (100 take 44 s in one process)
 #   make test            build what is tested and run the tests; LABEL=fast for the quick ones
 #   make torture         random cases against a dense reference for SECONDS=60, SEED=1, DEVICE=cpu or cuda
 #   make build           build everything
 #   make bench           run the benchmarks; SUITE=name for one of them
-#   make test-python     the tests of the Python package beside PyG, transformers, NetworkX, …; types and notebooks
+#   make test-python     the tests of the Python package with PyG, transformers, NetworkX, …; types and notebooks
 #   make wheel           build the Python package: dist/topomask-…-py3-none-linux_….whl
 #   make setup           install the Debian packages and torch (into .venv), nothing else
 #   make fuzz            fuzz every reader of files and settings; SECONDS=30 for each, TARGET=name for one
@@ -26,6 +26,7 @@
 #   TORCH_PYTHON=python  build against the torch of this python; installs none
 #   BUILD_DIR=dir        build there instead of in build/$PRESET
 #   JOBS=n               compilers, or tests, at once
+#   EXCLUDE=pattern      tests that `make test` leaves out, as a regular expression of ctest
 #   CMAKE_ARGS=...       further arguments for CMake
 #   SEEDS="0 1 2"        seeds of each run of the demo (0)
 #   DATA=dir             folder of Fashion-MNIST, where it is not that of the Debian package
@@ -54,7 +55,7 @@ build: setup
 
 test: setup
 	@scripts/build.sh tests/all
-	@ctest --test-dir $(BUILD_DIR) -j $(or $(JOBS),$(shell nproc)) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$')
+	@ctest --test-dir $(BUILD_DIR) -j $(or $(JOBS),$(shell nproc)) --output-on-failure --no-tests=error $(if $(LABEL),-L '^$(LABEL)$$') $(if $(EXCLUDE),-E '$(EXCLUDE)')
 
 test-python: setup
 	@scripts/python_tests.sh

@@ -3,8 +3,8 @@
 
 A folder has op.h and op.cpp, and what is registered for a dispatch key is in the file of that key: schemas and meta kernels in
 op.cpp, gradients and autocast in autograd.cpp, CPU kernels in cpu.cpp, CUDA kernels in cuda.cpp. Files for nvcc are called
-cuda_<part>.cu. `cuda` has what kernels share and `deprecated` has old forms of operators. Prints every file that differs, and
-fails where there is one.
+cuda_<part>.cu. `cuda` has what kernels share and `deprecated` has old forms of operators. Each operator has tests in the folder
+of tests/ops with its name. Prints every file that differs or is missing, and fails where there is one.
 """
 
 import pathlib
@@ -36,6 +36,9 @@ def main():
     for folder in sorted(p for p in (ROOT / "src/ops").iterdir() if p.is_dir() and p.name != "cuda"):
         where = folder.relative_to(ROOT)
         wrong += [f"{where}: has no {name}" for name in ("op.h", "op.cpp") if not (folder / name).exists()]
+        tests = ROOT / "tests/ops" / folder.name
+        if folder.name != "deprecated" and not any(tests.glob("*.cpp")):
+            wrong.append(f"{where}: has no tests in {tests.relative_to(ROOT)}")
         for file in sorted(folder.glob("*.cpp")):
             for key in registered(file.read_text()):
                 if FILE_OF_KEY.get(key) != file.name:

@@ -26,7 +26,7 @@ if ! is_whole "$folder/mujoco"; then
   python=.venv/bin/python
   "$python" -m pip --version >/dev/null 2>&1 || fail "needs .venv, which scripts/torch.sh makes; MUJOCO names a folder to use instead"
   rm -rf "$folder"
-  # Unpacked beside its place and renamed, so that an interrupted download leaves nothing that looks whole.
+  # Unpacked next to its place and renamed, so that an interrupted download leaves nothing that looks whole.
   part=$(mktemp -d build/.mujoco-XXXXXX)
   trap 'rm -rf "$part"' EXIT
   echo "Fetching mujoco-core $wanted" >&2

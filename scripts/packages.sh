@@ -53,7 +53,7 @@ fi
 
 echo "Installing ${missing[*]}" >&2
 apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
-"${apt_get[@]}" update >&2 || echo "apt-get update failed; trying with the package lists at hand" >&2
+"${apt_get[@]}" update >&2 || echo "apt-get update failed; trying with the package lists of this machine" >&2
 if ! "${apt_get[@]}" install -y --no-install-recommends "${missing[@]}" >&2; then
   echo "The packages could not be installed. Once this has worked, run make again:" >&2
   echo "  ${as_root[*]:+sudo }apt-get install --no-install-recommends ${missing[*]}" >&2

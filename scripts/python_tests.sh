@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests of the Python package that need more than torch: PyG, transformers, timm, NetworkX, SciPy, pictures, types, notebooks,
-# torch.compile with inductor, and PyG's own tests of TransformerConv. Builds the library; installs the rest into build/python-env,
-# beside the torch that torch.sh names. A test whose package is not installed fails here (TOPOMASK_ALL); elsewhere it is skipped.
+# Runs every test of the Python package, also those that need more than torch: PyG, transformers, timm, NetworkX, SciPy, pictures,
+# types, notebooks, torch.compile with inductor, and PyG's own tests of TransformerConv. Builds the library; installs the rest into
+# build/python-env, which uses the torch that torch.sh names. A test whose package is not installed fails here (TOPOMASK_ALL);
+# elsewhere it is skipped.
 #   PRESET, BUILD_DIR, JOBS, CMAKE_ARGS  see build.sh
 #   TORCH_PYTHON, PYTHON                 see torch.sh
 #   PYG_TESTS                            a copy of PyG's tests, see pyg_tests.sh
@@ -27,7 +28,7 @@ pip_() { "$python" -m pip "$1" -q --disable-pip-version-check "${@:2}"; }
 index_answers() { pip_ download --no-deps --dest "$environment/download" --no-cache-dir nbformat; }
 
 if ! pip_ install -c "$environment/constraints.txt" numpy scipy networkx matplotlib nbclient nbformat ipykernel mypy pytest \
-  torch_geometric transformers timm; then
+  torch_geometric transformers accelerate timm; then
   index_answers && exit 1
   loudly 'THE PYTHON TESTS WITH PyG, transformers, timm, SciPy, TYPES AND NOTEBOOKS WERE NOT RUN: pip reaches no package index.'
   exit 77
@@ -46,7 +47,7 @@ run() {
   "$python" -W ignore "$@"
 }
 run tests/python/run_package.py package
-TOPOMASK_INDUCTOR=1 run tests/python/package/test_compile.py
+TOPOMASK_INDUCTOR=1 run tests/python/run_package.py compile
 run tests/python/test_typing.py
 run tests/python/test_notebooks.py
 status=0

@@ -4,13 +4,15 @@
 #                      which sample for minutes under the sanitizer what others sample too
 # A race is reported with both stacks and fails the run. at::parallel_for runs on std::thread in this build
 # (tests/support/thread_parallel.h).
-#   TSAN_AREAS  test programs ("core ops sparse walks masks attention nn data")
+#   TSAN_AREAS  test programs, in place of those below
 #   PRESET=tsan, BUILD_DIR, JOBS, CMAKE_ARGS, TORCH ... see build.sh
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 export PRESET=tsan BUILD_DIR=${TSAN_BUILD_DIR:-build/tsan}
-read -r -a areas <<<"${TSAN_AREAS:-core ops sparse walks masks attention nn data}"
+every="core io ops sparse graph graph_io walks masks masks_toeplitz masks_forest masks_diffusion masks_encodings masks_grf
+  attention dist nn data tasks"
+read -r -a areas <<<"${TSAN_AREAS:-${every//$'\n'/ }}"
 scripts/build.sh "${areas[@]/#/test_}"
 
 suppressions=$PWD/tests/support/tsan.supp

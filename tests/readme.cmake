@@ -1,4 +1,4 @@
-# Fails where the README shows another program than the ones that are built and run as tests.
+# Fails where the README or the page of ranks shows another program than the ones that are built and run as tests.
 file(READ "${SOURCE_DIR}/README.md" readme)
 foreach(program tests/consumer/main.cpp examples/quickstart.py)
   file(READ "${SOURCE_DIR}/${program}" text)
@@ -7,3 +7,10 @@ foreach(program tests/consumer/main.cpp examples/quickstart.py)
     message(FATAL_ERROR "README.md must show ${program} as it is")
   endif()
 endforeach()
+
+file(READ "${SOURCE_DIR}/docs/scale.md" page)
+file(READ "${SOURCE_DIR}/tests/dist/overlapped_product.h" text)
+string(FIND "${page}" "${text}" position)
+if(position EQUAL -1)
+  message(FATAL_ERROR "docs/scale.md must show tests/dist/overlapped_product.h as it is")
+endif()
