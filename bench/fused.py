@@ -12,46 +12,17 @@ and [k, R] add to the scores by themselves, so that any attention without a mask
 
 import argparse
 import json
-import statistics
 import time
 
 import topomask as tm
 import torch
+from device_time import captured_milliseconds, milliseconds
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 HEADS, WIDTH, RANK, TOKENS = 12, 64, 16, 196_608
 MATRIX_TOKENS, MATRIX_SLICES = 256, 768
 MOST_BIAS = 8 * 2**30  # bytes of the matrix that SDPA takes
-
-
-def milliseconds(function, seconds=0.6):
-    """The median of calls that take about so long, at least three and at most twenty."""
-    for _ in range(2):
-        function()
-    times, started = [], time.perf_counter()
-    while len(times) < 3 or (len(times) < 20 and time.perf_counter() - started < seconds):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        function()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
-
-
-def captured_milliseconds(function, repeats=10):
-    """The kernels of a call alone, from a captured graph."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            function()
-    torch.cuda.current_stream().wait_stream(stream)
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
-        for _ in range(repeats):
-            function()
-    return milliseconds(captured.replay) / repeats
 
 
 def flash(q, k, v, scale=None):
@@ -81,7 +52,16 @@ def flex(side, offsets):
         return score + offsets[head, query // side - key // side + side - 1, query % side - key % side + side - 1]
 
     # The tiles that it chooses by itself with captured offsets want more shared memory than there is.
-    tiles = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_M1": 32, "BLOCK_N1": 64, "BLOCK_M2": 64, "BLOCK_N2": 32, "num_stages": 2, "num_warps": 4}
+    tiles = {
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_M1": 32,
+        "BLOCK_N1": 64,
+        "BLOCK_M2": 64,
+        "BLOCK_N2": 32,
+        "num_stages": 2,
+        "num_warps": 4,
+    }
     return lambda q, k, v: compiled(q, k, v, score_mod=add, kernel_options=tiles)
 
 
@@ -220,7 +200,9 @@ def matrix_rows(report):
     row = report.measure(group, "matrix, kernel attention", lambda: attend, inputs, list(mask.parameters()), graph=True)
     report.measure(group, "flash softmax, no mask", lambda: flash, inputs, graph=True)
     bias = mask.dense().detach().to(torch.bfloat16)[None]
-    report.measure(group, "SDPA, matrix added", lambda: lambda q, k, v: scaled_dot_product_attention(q, k, v, attn_mask=bias), inputs)
+    report.measure(
+        group, "SDPA, matrix added", lambda: lambda q, k, v: scaled_dot_product_attention(q, k, v, attn_mask=bias), inputs
+    )
     report.bar("matrix, 256 tokens x 768, forward (kernels, ms)", row.get("forward_kernels_ms"), 0.12)
     report.bar("matrix, 256 tokens x 768, forward + backward (kernels, ms)", row.get("both_kernels_ms"), 0.5)
 
@@ -230,12 +212,16 @@ def main():
     parser.add_argument("--sides", default="32,64,128,256", help="grids of side × side tokens")
     parser.add_argument("--flex", type=int, default=1, help="0 leaves FlexAttention out, which is compiled first")
     parser.add_argument("--matrix", type=int, default=1, help="0 leaves the matrix mask out")
-    parser.add_argument("--seconds", type=float, default=130, help="after so long FlexAttention, whose compilation takes longest, is left out")
+    parser.add_argument(
+        "--seconds", type=float, default=130, help="after so long FlexAttention, whose compilation takes longest, is left out"
+    )
     parser.add_argument("--json", help="also write the rows there")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     device, started = torch.cuda.get_device_name(), time.perf_counter()
-    print(f"{device}, torch {torch.__version__}, bfloat16, {HEADS} heads of {WIDTH}: forward, with backward (ms), memory beyond the inputs")
+    print(
+        f"{device}, torch {torch.__version__}, bfloat16, {HEADS} heads of {WIDTH}: forward, with backward (ms), memory beyond the inputs"
+    )
     report = Report()
     if arguments.matrix:
         matrix_rows(report)

@@ -11,6 +11,7 @@ import statistics
 import sys
 
 import torch
+from device_time import between_events, captured
 
 torch.ops.load_library(os.environ["TOPOMASK_LIBRARY"])
 ops = torch.ops.topomask
@@ -100,29 +101,12 @@ def call_ms(function, calls=CALLS):
     """Median time of one call between events, warm."""
     for _ in range(5):
         function()
-    times = []
-    for _ in range(calls):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        function()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
+    return statistics.median(between_events(function) for _ in range(calls))
 
 
 def graph_ms(function, calls=CALLS, repeats=10):
     """Median time of the kernels of one call, from a captured graph."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            function()
-    torch.cuda.current_stream().wait_stream(stream)
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
-        for _ in range(repeats):
-            function()
-    return call_ms(captured.replay, calls // 2) / repeats
+    return call_ms(captured(function, repeats).replay, calls // 2) / repeats
 
 
 def peak_mib(function):
@@ -142,7 +126,10 @@ class Table:
         row = dict(nodes=nodes, walks=walks, what=what, dtype=dtype, call_ms=call, graph_ms=graph, peak_mib=memory, note=note)
         self.rows.append(row)
         shown = lambda x, form: " " * 10 if x is None else f"{x:10{form}}"
-        print(f"{nodes:>9} {walks:<12} {what:<34} {dtype:<9}{shown(call, '.4f')}{shown(graph, '.4f')}{shown(memory, '.1f')}  {note}", flush=True)
+        print(
+            f"{nodes:>9} {walks:<12} {what:<34} {dtype:<9}{shown(call, '.4f')}{shown(graph, '.4f')}{shown(memory, '.1f')}  {note}",
+            flush=True,
+        )
         return row
 
     def bar(self, name, value, limit):
@@ -248,14 +235,20 @@ def ours(table, mask, name, dtype, bar=None):
     if bar:
         table.bar(f"forward {mask.nodes} {name} {label} (graph, ms)", row["graph_ms"], bar)
         table.bar(f"forward + backward / forward, all from f, {mask.nodes} {name} {label}", fb_f["graph_ms"] / row_f["graph_ms"], 4)
-        table.bar(f"forward + backward / forward, from the values, {mask.nodes} {name} {label}", fb["graph_ms"] / row["graph_ms"], 4)
+        table.bar(
+            f"forward + backward / forward, from the values, {mask.nodes} {name} {label}", fb["graph_ms"] / row["graph_ms"], 4
+        )
 
 
 def attention_rows(table):
     n4, n20 = (4, 0.5, 100), (20, 0.1, 10)
     cases = [
-        (64, "n4", n4, None), (181, "n4", n4, (0.03, 0.02)), (181, "n20", n20, None), (512, "n4", n4, None),
-        (512, "n20", n20, (1.5, 0.9)), (1024, "n4", n4, (0.5, 0.3)),
+        (64, "n4", n4, None),
+        (181, "n4", n4, (0.03, 0.02)),
+        (181, "n20", n20, None),
+        (512, "n4", n4, None),
+        (512, "n20", n20, (1.5, 0.9)),
+        (1024, "n4", n4, (0.5, 0.3)),
     ]
     for side, name, walks, bars in cases:
         mask = Mask(grid(side), *walks)
@@ -278,7 +271,9 @@ def attention_rows(table):
             table.attempt(mask.nodes, name, "flash softmax", "bfloat16", lambda: attend(hq, hk, hv), calls=20)
         if mask.nodes <= 32768:
             dense = torch.zeros(mask.nodes, mask.nodes, dtype=torch.bfloat16, device="cuda")
-            table.attempt(mask.nodes, name, "SDPA with a dense mask", "bfloat16", lambda: attend(hq, hk, hv, attn_mask=dense), calls=20)
+            table.attempt(
+                mask.nodes, name, "SDPA with a dense mask", "bfloat16", lambda: attend(hq, hk, hv, attn_mask=dense), calls=20
+            )
             del dense
             try:
                 run = flex(mask, hq, hk, hv)
@@ -306,13 +301,20 @@ def learning_rows(table):
                 table.bar(f"forward {mask.nodes} {name} {dtype} (graph, ms)", forward["graph_ms"], 0.5)
         if mask.lists is None:
             with torch.no_grad():
-                table.add(mask.nodes, name, "values from f, by places", "float32", call_ms(mask.values, 20), graph_ms(mask.values, 20, 2))
+                table.add(
+                    mask.nodes, name, "values from f, by places", "float32", call_ms(mask.values, 20), graph_ms(mask.values, 20, 2)
+                )
             print(f"places of {mask.nodes} {name}: {sum(x.nbytes for x in mask.places) / 2**20:.0f} MiB")
         else:
             bytes_kept = sum(x.nbytes for x in mask.lists)
-            print(f"lists of {mask.nodes} {name}: {bytes_kept / 2**20:.0f} MiB, {mask.lists[1].numel() / mask.pattern[1].numel():.2f} pairs an entry")
+            print(
+                f"lists of {mask.nodes} {name}: {bytes_kept / 2**20:.0f} MiB, "
+                f"{mask.lists[1].numel() / mask.pattern[1].numel():.2f} pairs an entry"
+            )
             with torch.no_grad():
-                table.add(mask.nodes, name, "values from f, by lists", "float32", call_ms(mask.values, 20), graph_ms(mask.values, 20, 2))
+                table.add(
+                    mask.nodes, name, "values from f, by lists", "float32", call_ms(mask.values, 20), graph_ms(mask.values, 20, 2)
+                )
 
 
 def batch_rows(table, bandwidth):
@@ -328,7 +330,16 @@ def batch_rows(table, bandwidth):
                 alone = graph_ms(forward)
                 moved = 4 * q.numel() * q.element_size() + values.numel() * 4
                 share = moved / alone / 1e6 / bandwidth
-                table.add(mask.nodes, "n20", f"{name}, forward", label, call_ms(forward), alone, peak_mib(forward), f"{share:.0%} of copy bandwidth")
+                table.add(
+                    mask.nodes,
+                    "n20",
+                    f"{name}, forward",
+                    label,
+                    call_ms(forward),
+                    alone,
+                    peak_mib(forward),
+                    f"{share:.0%} of copy bandwidth",
+                )
             q, k, v = inputs(mask.nodes, dtype, batch, heads, grad=True)
             learnt, cotangent = values.detach().requires_grad_(), torch.ones_like(v)
 
@@ -356,7 +367,14 @@ def building_rows(table):
     table.add(32768, "27 x 3 hops", "walks, repelling (table, kernels)", "float32", call_ms(walk), alone)
     table.bar("walks 32768 x 27 x 3 hops, repelling: the walking kernels (ms)", alone, 0.1)
     graph = grid(512)
-    table.add(262144, "n20", "walk table", "float32", call_ms(lambda: walk_table(graph, 20, 0.1, 10), 20), kernel_ms(lambda: walk_table(graph, 20, 0.1, 10), "walk_kernel"))
+    table.add(
+        262144,
+        "n20",
+        "walk table",
+        "float32",
+        call_ms(lambda: walk_table(graph, 20, 0.1, 10), 20),
+        kernel_ms(lambda: walk_table(graph, 20, 0.1, 10), "walk_kernel"),
+    )
     mask = Mask(graph, 20, 0.1, 10)
     pattern = lambda: ops.product_pattern(mask.features, mask.features)
     row = table.add(262144, "n20", "pattern of ΦΦᵀ", "", call_ms(pattern, 20), kernel_ms(pattern, "pattern_kernel"))
@@ -372,17 +390,20 @@ def building_rows(table):
     table.attempt(32768, "", "the same by cdist + topk", "float32", cdist, calls=10)
 
 
+def copy_bandwidth():
+    """GB/s. Not from a captured graph: there a copy is left to the copy engines, which reach two thirds of the bandwidth."""
+    source = torch.rand(2**28, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * source.numel() * 4 / call_ms(lambda: target.copy_(source), 20) / 1e6
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json")
     parser.add_argument("--rows", default="building,batch,attention", help="which parts")
     options = parser.parse_args()
     torch.manual_seed(0)
-    source = torch.rand(2**28, device="cuda")
-    target = torch.empty_like(source)
-    # Not from a captured graph: there a copy is left to the copy engines, which reach two thirds of the bandwidth.
-    bandwidth = 2 * source.numel() * 4 / call_ms(lambda: target.copy_(source), 20) / 1e6
-    del source, target
+    bandwidth = copy_bandwidth()
     device = torch.cuda.get_device_name()
     print(f"# {device}, torch {torch.__version__}, copy {bandwidth:.0f} GB/s")
     print(f"{'N':>9} {'walks':<12} {'what':<34} {'dtype':<9}{'call ms':>10}{'graph ms':>10}{'peak MiB':>10}")
@@ -395,7 +416,9 @@ def main():
         print(f"  {'met   ' if bar['met'] else 'MISSED'} {bar['name']}: {bar['value']:.4f}, at most {bar['limit']}")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump(dict(device=device, torch=torch.__version__, copy_gb_s=bandwidth, rows=table.rows, bars=table.bars), file, indent=1)
+            json.dump(
+                dict(device=device, torch=torch.__version__, copy_gb_s=bandwidth, rows=table.rows, bars=table.bars), file, indent=1
+            )
 
 
 if __name__ == "__main__":

@@ -202,7 +202,9 @@ def show_ratios(rows):
     for row in rows:
         first = next(r for r in rows if (r["nodes"], r["hops"]) == (row["nodes"], row["hops"]))
         if row["method"].startswith("Flex") and "both_ms" in row and "both_ms" in first:
-            print(f"{row['nodes']} nodes, {row['hops']} hops: {row['method']} / {first['method']} {row['both_ms'] / first['both_ms']:.2f}")
+            print(
+                f"{row['nodes']} nodes, {row['hops']} hops: {row['method']} / {first['method']} {row['both_ms'] / first['both_ms']:.2f}"
+            )
 
 
 def main():

@@ -16,24 +16,10 @@ from collections import defaultdict
 
 import topomask as tm
 import torch
+from device_time import milliseconds
 
 WITHIN = 1.5
 RANK = 16  # of factors
-
-
-def milliseconds(function, seconds):
-    """The median of calls for about so long, at least three; the clock is that of the device."""
-    for _ in range(2):
-        function()
-    times, started = [], time.perf_counter()
-    while len(times) < 3 or (len(times) < 30 and time.perf_counter() - started < seconds):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        function()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
 
 
 def series(powers):
@@ -86,7 +72,13 @@ class Sweep:
             for estimate in plan.estimates:
                 if not estimate.available or estimate.seconds > a.slowest:
                     continue
-                row = {"mask": name, "nodes": nodes, "slices": batch * a.heads, "dtype": str(dtype).removeprefix("torch."), "route": estimate.route}
+                row = {
+                    "mask": name,
+                    "nodes": nodes,
+                    "slices": batch * a.heads,
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "route": estimate.route,
+                }
                 row |= {"training": training, "chosen": plan.route == estimate.route, "estimate_ms": 1e3 * estimate.seconds}
                 self.measure(row, wanted, learnt, mask)
 
@@ -148,7 +140,10 @@ def show_estimates(rows):
         off, back = [x for x, _ in found], [x for _, x in found if x]
         spread = math.exp(statistics.fmean(abs(math.log(x)) for x in off))
         text = f"{statistics.median(back):5.2f} ({min(back):.2f} – {max(back):.2f})" if back else "–"
-        print(f"  {route:<9} {dtype:<9} estimates {statistics.median(off):5.2f} ({min(off):.2f} – {max(off):.2f}), mean factor {spread:.2f}; back {text}")
+        print(
+            f"  {route:<9} {dtype:<9} estimates {statistics.median(off):5.2f} ({min(off):.2f} – {max(off):.2f}), "
+            f"mean factor {spread:.2f}; back {text}"
+        )
 
 
 def fit_fused(rows, width):

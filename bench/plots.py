@@ -45,8 +45,13 @@ def draw_frontier(results, plt):
             for family, points in lines.items():
                 text, colour, marker = FAMILIES[family]
                 axis.plot(*zip(*points), color=colour, marker=marker, label=text, linewidth=1)
-            axis.set(xscale="log", yscale="log", xlabel="ms of one attention, mask made before", ylabel=label,
-                     title=titles.get(graph, graph + ", N = {}").format(nodes))
+            axis.set(
+                xscale="log",
+                yscale="log",
+                xlabel="ms of one attention, mask made before",
+                ylabel=label,
+                title=titles.get(graph, graph + ", N = {}").format(nodes),
+            )
             axis.grid(alpha=0.3)
     axes[0][0].legend(fontsize=8)
     return figure

@@ -75,20 +75,30 @@ def print_times(results, mask, kind, reference):
 def markdown(results, reference="sparse"):
     """The forward and backward times of a suite as Markdown, a row per variant, with the ratio against the reference."""
     context, lines = results.context, []
-    lines.append(f"{context.get('cpu', 'unknown cpu')}, {context['threads']} threads, torch {context['torch']}, version "
-                 f"{context['git']}, {context['date'][:10]}. Median ms, ± half the spread, time over that of `{reference}`.")
+    lines.append(
+        f"{context.get('cpu', 'unknown cpu')}, {context['threads']} threads, torch {context['torch']}, version "
+        f"{context['git']}, {context['date'][:10]}. Median ms, ± half the spread, time over that of `{reference}`."
+    )
     for mask in results.column(0):
         for kind in results.column(3):
             chosen = {key: item for key, item in results.cases.items() if key[0] == mask and key[3] == kind}
             sizes = sorted({key[1] for key in chosen})
-            lines += ["", f"**{mask}, {kind}**", "", "| variant | " + " | ".join(f"N = {n}" for n in sizes) + " |",
-                      "|---|" + "---|" * len(sizes)]
+            lines += [
+                "",
+                f"**{mask}, {kind}**",
+                "",
+                "| variant | " + " | ".join(f"N = {n}" for n in sizes) + " |",
+                "|---|" + "---|" * len(sizes),
+            ]
             for variant in dict.fromkeys(key[2] for key in chosen):
                 cells = []
                 for n in sizes:
                     item, base = chosen.get((mask, n, variant, kind)), chosen.get((mask, n, reference, kind))
-                    cells.append(f"{item['real_time']:.3g} ±{50 * item['spread']:.0f}% ({item['real_time'] / base['real_time']:.3g}×)"
-                                 if item and base else "–")
+                    cells.append(
+                        f"{item['real_time']:.3g} ±{50 * item['spread']:.0f}% ({item['real_time'] / base['real_time']:.3g}×)"
+                        if item and base
+                        else "–"
+                    )
                 lines.append(f"| `{variant}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -96,7 +106,10 @@ def markdown(results, reference="sparse"):
 def markdown_tables(results, tables):
     """Tables as Markdown, each under its title, after a line on the machine."""
     context = results.context
-    lines = [f"{context.get('cpu', 'unknown cpu')}, {context['threads']} threads, torch {context['torch']}, version {context['git']}, {context['date'][:10]}."]
+    lines = [
+        f"{context.get('cpu', 'unknown cpu')}, {context['threads']} threads, torch {context['torch']}, "
+        f"version {context['git']}, {context['date'][:10]}."
+    ]
     for title, (head, *rows) in tables.items():
         lines += ["", f"**{title}**", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
         lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
@@ -126,7 +139,6 @@ class Bars:
         good = value >= wanted if at_least else value <= wanted
         self.passed &= good
         self.rows.append([what, f"{value:.3g}", f"{'≥' if at_least else '≤'} {wanted:g}", "pass" if good else "FAIL"])
-
 
     def note(self, what, value):
         """A figure next to the bars, compared with nothing."""
@@ -164,8 +176,10 @@ def attention_bars(results):
 
 def grf_bars(results, bars):
     n, near, far = 16384, 4096, 1048576
-    for mask, wanted in (("grf_n4", (("torch_algorithm1", 400), ("torch_sddmm", 5), ("torch_linear", 3))),
-                         ("grf_n20", (("torch_algorithm1", 40), ("torch_sddmm", 2.5)))):
+    for mask, wanted in (
+        ("grf_n4", (("torch_algorithm1", 400), ("torch_sddmm", 5), ("torch_linear", 3))),
+        ("grf_n20", (("torch_algorithm1", 40), ("torch_sddmm", 2.5))),
+    ):
         for baseline, least in wanted:
             times = [results.time(mask, n, variant, "forward") for variant in (baseline, "sparse")]
             bars.check(f"{mask}, N = {n}: {baseline} / sparse, forward", ratio(*times), least, True)
@@ -210,7 +224,11 @@ def planner_bars(results):
 
 def walks_bars(results):
     """Prints rates and sizes, and holds the two rates that are promised on a million-node grid."""
-    rows, bars, rates = [["sampler, graph", "N", "pass", "ms", "million walks/s", "million steps/s", "nnz/row", "triples/row"]], Bars(), {}
+    rows, bars, rates = (
+        [["sampler, graph", "N", "pass", "ms", "million walks/s", "million steps/s", "nnz/row", "triples/row"]],
+        Bars(),
+        {},
+    )
     for (sampler, nodes, graph, kind), item in results.cases.items():
         per_second = 1e-3 / item["real_time"]  # millions
         walks, steps = item.get("walks"), item.get("steps")
@@ -274,9 +292,15 @@ def masks_bars(results):
         print(title)
         print_table(table)
     bars, tree, near, far = Bars(), "forest_exponential", 8192, 82115
-    dense, product, copy = (results.time(tree, nodes, variant, "forward") for nodes, variant in
-                            ((near, "dense_matmul"), (far, "matmul"), (far, "copy")))
-    bars.check(f"{tree}, N = {far}: dense, extrapolated from {near} / matmul", ratio(dense and dense * (far / near) ** 2, product), 100, True)
+    dense, product, copy = (
+        results.time(tree, nodes, variant, "forward") for nodes, variant in ((near, "dense_matmul"), (far, "matmul"), (far, "copy"))
+    )
+    bars.check(
+        f"{tree}, N = {far}: dense, extrapolated from {near} / matmul",
+        ratio(dense and dense * (far / near) ** 2, product),
+        100,
+        True,
+    )
     bars.check(f"{tree}, N = {far}: matmul / copy", ratio(product, copy), 4, False)
     times = [results.time("forest_table", nodes, "matmul", "forward") for nodes in (4096, 1048576)]
     bars.check("forest_table, slope of time, N = 4096 to 1048576", slope(*times, 256), 1.2, False)
@@ -297,8 +321,11 @@ def masks_bars(results):
 
 def pareto(points):
     """The names whose (time, error) no other one beats in both."""
-    return {name for name, (time, error) in points.items()
-            if not any(t <= time and e <= error and (t, e) != (time, error) for t, e in points.values())}
+    return {
+        name
+        for name, (time, error) in points.items()
+        if not any(t <= time and e <= error and (t, e) != (time, error) for t, e in points.values())
+    }
 
 
 def frontier_tables(results):
@@ -312,10 +339,16 @@ def frontier_tables(results):
         best_anew = pareto({method: (anew[method], item["mask_error"]) for method, item in items.items() if anew[method]})
         rows = [["method", "route", "entries a row", "mask error", "graph error", "output error", "attention, ms", "anew, ms"]]
         for method, item in sorted(items.items(), key=lambda pair: pair[1]["real_time"]):
-            rows.append([method, routes[round(item["route"])], f"{item['entries']:.0f}",
-                         *(f"{item[kind]:.3g}" for kind in ("mask_error", "graph_error", "output_error")),
-                         f"{item['real_time']:.3g}" + ("*" if method in best else " "),
-                         (f"{anew[method]:.3g}" if anew[method] else "–") + ("*" if method in best_anew else " ")])
+            rows.append(
+                [
+                    method,
+                    routes[round(item["route"])],
+                    f"{item['entries']:.0f}",
+                    *(f"{item[kind]:.3g}" for kind in ("mask_error", "graph_error", "output_error")),
+                    f"{item['real_time']:.3g}" + ("*" if method in best else " "),
+                    (f"{anew[method]:.3g}" if anew[method] else "–") + ("*" if method in best_anew else " "),
+                ]
+            )
         tables[f"{graph}, N = {nodes}"] = rows
     return tables
 
@@ -325,8 +358,13 @@ def flops_tables(results):
     rows = [["N", *(f"{variant}, {unit}" for unit in ("MFLOP", "ms") for variant in results.column(2))]]
     for nodes in results.column(1):
         items = [results.cases.get(("path", nodes, variant, "forward")) for variant in results.column(2)]
-        rows.append([str(nodes), *(f"{item['flop'] / 1e6:.3g}" if item else "–" for item in items),
-                     *(f"{item['real_time']:.3g}" if item else "–" for item in items)])
+        rows.append(
+            [
+                str(nodes),
+                *(f"{item['flop'] / 1e6:.3g}" if item else "–" for item in items),
+                *(f"{item['real_time']:.3g}" if item else "–" for item in items),
+            ]
+        )
     return {"path, n = 4, p_halt = .5, d = m = 8": rows}
 
 
@@ -361,5 +399,9 @@ def print_suite(name, data):
 
 
 TABLES = {"frontier": frontier_tables, "flops": flops_tables}  #: suites that promise no bar
-DOCS = {"attention": "performance.md", "frontier": "accuracy-and-cost.md", "flops": "accuracy-and-cost.md",
-        "masks": "choosing-a-mask.md"}  #: where tables go
+DOCS = {
+    "attention": "performance.md",
+    "frontier": "accuracy-and-cost.md",
+    "flops": "accuracy-and-cost.md",
+    "masks": "choosing-a-mask.md",
+}  #: where tables go

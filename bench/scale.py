@@ -19,10 +19,9 @@ import statistics
 import sys
 import time
 
+import topomask as tm
 import torch
 import torch.distributed as c10d
-
-import topomask as tm
 from topomask.dist.exchange import halo_of
 
 HEADS, FEATURES, VALUE_DIM = 4, 16, 16

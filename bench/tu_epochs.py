@@ -16,9 +16,8 @@ import statistics
 import time
 import zipfile
 
-import torch
-
 import topomask as tm
+import torch
 
 
 def read_tu(path):
@@ -105,25 +104,33 @@ def models(data, arguments, batches, device):
     ]
     for batch, one, table in zip(batches, neighbours, walks):
         batch["neighbours"], batch["walks"] = one, table
-    yield "neighbours, softmax", Model(
-        *shape, lambda: Attention(width, heads), lambda layer, x, batch: layer(x, batch["neighbours"], True)
+    yield (
+        "neighbours, softmax",
+        Model(*shape, lambda: Attention(width, heads), lambda layer, x, batch: layer(x, batch["neighbours"], True)),
     )
-    yield "neighbours, kernel", Model(
-        *shape, lambda: Attention(width, heads), lambda layer, x, batch: layer(x, batch["neighbours"], False)
+    yield (
+        "neighbours, kernel",
+        Model(*shape, lambda: Attention(width, heads), lambda layer, x, batch: layer(x, batch["neighbours"], False)),
     )
-    yield "GRF, kernel", Model(
-        *shape,
-        lambda: Attention(width, heads, 8),
-        lambda layer, x, batch: layer(x, tm.grf_mask(batch["walks"], layer.f), False),
+    yield (
+        "GRF, kernel",
+        Model(
+            *shape,
+            lambda: Attention(width, heads, 8),
+            lambda layer, x, batch: layer(x, tm.grf_mask(batch["walks"], layer.f), False),
+        ),
     )
     try:
         from torch_geometric.nn import TransformerConv
     except ImportError:
         return
-    yield "PyG TransformerConv", Model(
-        *shape,
-        lambda: TransformerConv(width, width // heads, heads=heads),
-        lambda layer, x, batch: layer(x, batch["edges"]),
+    yield (
+        "PyG TransformerConv",
+        Model(
+            *shape,
+            lambda: TransformerConv(width, width // heads, heads=heads),
+            lambda layer, x, batch: layer(x, batch["edges"]),
+        ),
     )
 
 

@@ -15,9 +15,8 @@ import resource
 import statistics
 import time
 
-import torch
-
 import topomask as tm
+import torch
 
 HEADS, WIDTH, FEATURES, CLASSES, TERMS = 4, 64, 25, 16, 9
 

@@ -30,8 +30,15 @@ def row_of(folder, variant, side):
 
 
 def main():
-    folder, variants, sides, tokens = pathlib.Path(sys.argv[1]), sys.argv[2].split(), map(int, sys.argv[3].split()), int(sys.argv[4])
-    print(f"{'variant':<10}{'tokens':>8}{'batch':>7}{'step, ms':>10}{'middle half':>18}{'single runs':>18}{'/ softmax':>11}{'memory, MB':>12}")
+    folder, variants, sides, tokens = (
+        pathlib.Path(sys.argv[1]),
+        sys.argv[2].split(),
+        map(int, sys.argv[3].split()),
+        int(sys.argv[4]),
+    )
+    print(
+        f"{'variant':<10}{'tokens':>8}{'batch':>7}{'step, ms':>10}{'middle half':>18}{'single runs':>18}{'/ softmax':>11}{'memory, MB':>12}"
+    )
     for side in sides:
         softmax = row_of(folder, "softmax", side)
         for variant in variants:

@@ -11,9 +11,8 @@ import pathlib
 import re
 import sys
 
-from check_docs import wrap
-
 import topomask as tm
+from check_docs import wrap
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "python-api.md"
 PARTS = {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the Markdown pages: lines of at most 120 columns outside of tables and code, and relative links that resolve.
 
-    scripts/check_docs.py          says what is wrong, and fails where anything is
-    scripts/check_docs.py --wrap   wraps the paragraphs that have a long line, then checks
+scripts/check_docs.py          says what is wrong, and fails where anything is
+scripts/check_docs.py --wrap   wraps the paragraphs that have a long line, then checks
 """
 
 import functools
@@ -48,9 +48,7 @@ def wrapped(block, code=False):
     whole = r"\[[^\]]*\]\([^)]*\)" if code else r"`[^`]*`|\[[^\]]*\]\([^)]*\)"
     kept = re.sub(whole, lambda m: m.group(0).replace(" ", "\0"), text)
     rest = " " * len(first)
-    lines = textwrap.wrap(
-        kept, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )
+    lines = textwrap.wrap(kept, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)
     return [line.replace("\0", " ") for line in lines]
 
 

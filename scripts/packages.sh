@@ -9,7 +9,7 @@ declare -A groups=(
   [bench]="python3-matplotlib"
   [data]="dataset-fashion-mnist"
   [robot]="libegl-dev libgl1-mesa-dri"
-  [format]="clang-format"
+  [format]="clang-format python3-venv"
   [tidy]="clang-tidy"
   [fuzz]="clang-14 libclang-rt-14-dev"
 )

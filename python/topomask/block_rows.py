@@ -66,8 +66,11 @@ def supports(x: Tensor, heads: int, layers: list[Any]) -> bool:
         return False
     weights = [w for layer in layers for w in (layer.weight, layer.bias)]
     whole = all(w is not None and w.dtype == x.dtype for w in weights)
-    return whole and x.dtype in (torch.float32, torch.float64) and all(w.shape[0] % UNIT == 0 for w in weights) and (
-        x.shape[1] % (heads * UNIT) == 0
+    return (
+        whole
+        and x.dtype in (torch.float32, torch.float64)
+        and all(w.shape[0] % UNIT == 0 for w in weights)
+        and (x.shape[1] % (heads * UNIT) == 0)
     )
 
 

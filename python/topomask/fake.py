@@ -13,9 +13,7 @@ from torch import Tensor
 
 
 @torch.library.register_fake("topomask::sample_walks")  # type: ignore[untyped-decorator]
-def sample_walks(
-    pattern: Sequence[Tensor], weights: Tensor, *, group_products: bool = False, **options: Any
-) -> tuple[Tensor, ...]:
+def sample_walks(pattern: Sequence[Tensor], weights: Tensor, *, group_products: bool = False, **options: Any) -> tuple[Tensor, ...]:
     context = torch.library.get_ctx()
     triples, entries = context.new_dynamic_size(), context.new_dynamic_size()
     products = context.new_dynamic_size() if group_products else 0

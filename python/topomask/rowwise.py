@@ -56,9 +56,7 @@ class _Rowwise(torch.autograd.Function):
         return (None, None, None, *made)
 
 
-def rowwise(
-    function: RowFunction, chunk: int, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
-) -> tuple[Tensor, ...]:
+def rowwise(function: RowFunction, chunk: int, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """function(*inputs), where row i of each result [..., N, D] depends on row i of each input [..., N, C] and on parameters alone.
 
     Computed for `chunk` rows at a time: between input and output only as many rows are ever in memory, forward and backward; the

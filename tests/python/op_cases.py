@@ -34,7 +34,9 @@ def pattern_tensors(dense):
 class Case:
     """Inputs over a random pattern with an empty row, a full row and an empty column."""
 
-    def __init__(self, rows=7, cols=7, heads=2, value_heads=2, m=3, d=5, dtype=torch.float64, requires_grad=True, density=0.4, hub=False):
+    def __init__(
+        self, rows=7, cols=7, heads=2, value_heads=2, m=3, d=5, dtype=torch.float64, requires_grad=True, density=0.4, hub=False
+    ):
         generator = torch.Generator().manual_seed(11)
 
         def random(*shape, dtype=dtype, positive=False):

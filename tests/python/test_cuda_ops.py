@@ -42,7 +42,11 @@ def cuda_calls(**options):
         yield f"spmm_transposed {label}", ops.spmm_transposed, (c.values, c.y, list(c.pattern))
         for with_tiles, tiles in (("", ()), ("tiles", tiles_of(c))):
             yield f"sparse_attention {label} {with_tiles}", ops.sparse_attention, (*product_arguments(c, tiles), 1e-6)
-            yield f"sparse_softmax_attention {label} {with_tiles}", ops.sparse_softmax_attention, (*product_arguments(c, tiles), 0.5, 1e-6)
+            yield (
+                f"sparse_softmax_attention {label} {with_tiles}",
+                ops.sparse_softmax_attention,
+                (*product_arguments(c, tiles), 0.5, 1e-6),
+            )
 
 
 def gradients(function, args):
@@ -68,7 +72,9 @@ class Cuda(unittest.TestCase):
                     reference = args
                     if dtype in (torch.float16, torch.bfloat16):
                         reference = tuple(
-                            a.detach().float().requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) and a.dtype == dtype else a
+                            a.detach().float().requires_grad_(a.requires_grad)
+                            if isinstance(a, torch.Tensor) and a.dtype == dtype
+                            else a
                             for a in args
                         )
                     expected, expected_grads = gradients(function, reference)
@@ -164,8 +170,10 @@ class Cuda(unittest.TestCase):
                 args = to_cuda((*product_arguments(case, tiles_of(case)), 1e-6))
                 expected = gradients(ops.sparse_attention, args)
                 # [B, N, H, C] in memory, and heads next to each other in wider rows.
-                for apart in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
-                              lambda x: torch.cat([x, x], -1).transpose(1, 2).contiguous().transpose(1, 2)[..., : x.shape[-1]]):
+                for apart in (
+                    lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+                    lambda x: torch.cat([x, x], -1).transpose(1, 2).contiguous().transpose(1, 2)[..., : x.shape[-1]],
+                ):
                     moved = tuple(apart(a.detach()).requires_grad_() if i < 3 else a for i, a in enumerate(args))
                     outs = differentiable_part(ops.sparse_attention)(*moved)
                     generator = torch.Generator().manual_seed(3)
@@ -186,7 +194,10 @@ class Cuda(unittest.TestCase):
         *args, pattern = to_cuda(product_arguments(case))
         rows, columns = to_cuda(tiles_of(case))
         for wrong in (rows[:3], rows.float(), rows.cpu(), rows[:-1]):
-            with self.assertRaisesRegex((RuntimeError, ValueError), "tiles of pattern must be (row_tiles of 70 rows|a vector of Int on cuda)|same device|two devices"):
+            with self.assertRaisesRegex(
+                (RuntimeError, ValueError),
+                "tiles of pattern must be (row_tiles of 70 rows|a vector of Int on cuda)|same device|two devices",
+            ):
                 ops.sparse_attention(*args, [*pattern, wrong, columns], 1e-6)
 
     def test_rows_wider_than_a_group_holds_are_refused(self):

@@ -1,6 +1,6 @@
 """The scripts of experiments on graphs: what each variant is, without training it, and how settings are chosen.
 
-    TOPOMASK_TOOL=build/release/bin/topomask python tests/python/test_experiment_scripts.py
+TOPOMASK_TOOL=build/release/bin/topomask python tests/python/test_experiment_scripts.py
 """
 
 import gzip

@@ -102,7 +102,6 @@ class Gradients(unittest.TestCase):
             with self.subTest(name):
                 torch.autograd.gradcheck(differentiable_part(function), args, fast_mode=False)
 
-
     def test_kept_scores_change_nothing(self):
         case = Case(dtype=torch.float32)
         for softmax in (False, True):

@@ -58,8 +58,7 @@ class Walks(unittest.TestCase):
     def test_sampling_is_registered(self):
         for coupling in ("independent", "antithetic", "repelling", "antithetic_repelling"):
             table = walk_table(walkers=4, coupling=coupling, group_products=True)
-            self.assertEqual([t.dtype for t in table[:5]],
-                             [torch.int64, torch.int32, torch.int16, torch.float64, torch.int32])
+            self.assertEqual([t.dtype for t in table[:5]], [torch.int64, torch.int32, torch.int16, torch.float64, torch.int32])
             self.assertEqual(table[9].shape, (len(table[10]), 2))
         self.assertEqual(walk_table()[9].shape, (0, 2))
 
@@ -101,8 +100,10 @@ class Walks(unittest.TestCase):
             self.assertEqual(getattr(ops, name).overloads(), ["default", "separate"])
 
     def test_unknown_names_are_refused(self):
-        for argument, text in (("coupling", "independent, antithetic, repelling or antithetic_repelling"),
-                               ("proposal", "uniform, weights or given")):
+        for argument, text in (
+            ("coupling", "independent, antithetic, repelling or antithetic_repelling"),
+            ("proposal", "uniform, weights or given"),
+        ):
             with self.assertRaisesRegex(RuntimeError, f"sample_walks: {argument} must be {text}, got none"):
                 walk_table(**{argument: "none"})
 

@@ -68,7 +68,9 @@ class Names(Case):
         names = functions(self.ranks)
         self.assertGreater(len(names), 10)
         self.assertEqual({name for name in operators if not hasattr(tm.ops, name)}, set())
-        self.assertEqual({name for name in names - operators if not callable(getattr(tm.dist, renamed.get(name, name), None))}, set())
+        self.assertEqual(
+            {name for name in names - operators if not callable(getattr(tm.dist, renamed.get(name, name), None))}, set()
+        )
 
     def test_every_mask_has_a_module(self):
         makers = {name for name in functions(self.text) if name.endswith("_mask")}

@@ -158,27 +158,6 @@ class Layers(Case):
         self.assertTrue(torch.equal(got, theirs(q, k, v, dropout_p=0.5)))
         self.refuses(TypeError, "attn_mask must be a Mask, a tensor or None, got 3", ours, q, k, v, 3)
 
-    def test_without_a_topomask_mask_it_is_torchs(self):
-        ours, theirs = tm.nn.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention
-        q, k, v = (torch.rand(2, 4, 7, 8) for _ in range(3))
-        bias, seen = torch.rand(7, 7), torch.rand(7, 7) > 0.3
-        pair = q, k[:, :2], v[:, :2]
-        for arguments, options in (
-            ((q, k, v), {}),
-            ((q, k, v, None), {"is_causal": True}),
-            ((q, k, v, None, 0.0, True), {"scale": 0.3}),
-            ((q, k, v, bias), {}),
-            ((q, k, v), {"attn_mask": seen}),
-            (pair, {"enable_gqa": True}),
-            ((q[..., :3, :], k, v), {}),
-        ):
-            self.assertTrue(torch.equal(ours(*arguments, **options), theirs(*arguments, **options)))
-        torch.manual_seed(0)
-        got = ours(q, k, v, dropout_p=0.5)
-        torch.manual_seed(0)
-        self.assertTrue(torch.equal(got, theirs(q, k, v, dropout_p=0.5)))
-        self.refuses(TypeError, "attn_mask must be a Mask, a tensor or None, got 3", ours, q, k, v, 3)
-
 
 class Plans(Case):
     def test_a_plan_prints_and_has_its_numbers(self):

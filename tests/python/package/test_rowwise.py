@@ -18,7 +18,9 @@ class Rowwise(unittest.TestCase):
         stabilised = tm.FeatureMap.favor(omega=torch.randn(7, 4, dtype=F64), stabilised=True)
         cases = (("kernel", "relu"), ("kernel", favor), ("kernel", stabilised), ("kernel", torch.exp), ("softmax", "relu"))
         for kind, features in cases:
-            mask = tm.grf_mask(tm.sample_walks(graph, walkers=4, seed=1), torch.nn.Parameter(torch.tensor([1, 0.5, 0.2], dtype=F64)))
+            mask = tm.grf_mask(
+                tm.sample_walks(graph, walkers=4, seed=1), torch.nn.Parameter(torch.tensor([1, 0.5, 0.2], dtype=F64))
+            )
             block = tm.nn.Block(8, 2, mask=mask, kind=kind, features=features).to(F64)
             x = torch.randn(2, 99, 8, dtype=F64)
             found = []

@@ -8,7 +8,6 @@ import torch
 import torch.utils.checkpoint
 from families import NODES, families, random
 from support import Case, tm
-import torch.utils.checkpoint
 from torch.autograd import forward_ad
 
 BLOCKS = ("none", "causal", "dense", "sparse", "grf", "power series", "global tokens", "toeplitz")
@@ -159,48 +158,6 @@ class CudaGraphs(Case):
         for _ in range(4):
             x = torch.rand(3, NODES, 8, device="cuda")
             self.close(compiled(x), block(x), 1e-4)
-
-
-class Training(Case):
-    """What torch offers around a model: checkpoints of activations, inference mode, autocast."""
-
-    def test_activations_that_are_computed_again(self):
-        for name in ("none", "grf", "power series", "toeplitz", "diffusion", "python"):
-            torch.manual_seed(0)
-            block = tm.nn.Block(8, heads=2, mask=mask_of(name))
-            x = torch.rand(2, NODES, 8, requires_grad=True)
-            want = torch.autograd.grad(block(x).square().sum(), [x, *block.parameters()])
-            for reentrant in (False, True):
-                with self.subTest(name=name, reentrant=reentrant):
-                    out = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=reentrant)
-                    block.zero_grad()
-                    x.grad = None
-                    out.square().sum().backward()
-                    for got, expected in zip([x.grad, *(p.grad for p in block.parameters())], want):
-                        self.assertLess(float((got - expected).abs().max()), 1e-4 * float(expected.abs().max()) + 1e-6)
-
-    def test_inference_mode(self):
-        for name, mask in families().items():
-            with self.subTest(name=name):
-                q, k, v = (x.detach() for x in inputs())
-                with torch.inference_mode():
-                    first = tm.attention(q, k, v, mask)
-                    self.assertTrue(first.is_inference())
-                    inside = families()[name] if name != "python" else mask  # and masks that are made inside
-                    self.close(tm.attention(q, k, v, inside), first, 1e-9)
-                want = tm.attention(q, k, v, mask)
-                self.close(first.clone(), want, 1e-12)
-                out = tm.attention(q.requires_grad_(), k, v, mask)  # what was kept serves training
-                out.sum().backward()
-
-    def test_float16_on_the_cpu_is_refused_in_eager_mode_and_compiled(self):
-        mask = mask_of("none")
-        q, k, v = (x.detach().float() for x in inputs())
-        with torch.autocast("cpu", dtype=torch.float16):
-            self.refuses(ValueError, "q must be .* on cpu, got", tm.attention, q, k, v, mask)
-            compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend="aot_eager")
-            with self.assertRaisesRegex(Exception, "q must be .* on cpu, got"):
-                compiled(q, k, v)
 
 
 class Training(Case):

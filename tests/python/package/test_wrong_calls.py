@@ -108,7 +108,9 @@ TYPES = {
 }
 
 VALUES = {
-    "attention: route must be automatic, dense, sparse, features, operator, fused or strips, got fast": lambda: attend(route="fast"),
+    "attention: route must be automatic, dense, sparse, features, operator, fused or strips, got fast": lambda: attend(
+        route="fast"
+    ),
     "attention: eps must be > 0, got nan": lambda: attend(eps=NAN),
     "attention: memory_budget must be in [-2^63, 2^63), got 1180591620717411303424": lambda: attend(memory_budget=2**70),
     "attention: q must be on cpu or cuda, got Float[1, 2, 30, 8] on meta": lambda: attend(META, META, META, TWO),
