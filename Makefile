@@ -109,6 +109,7 @@ format format-check:
 	@scripts/check_operators.py
 
 alone: setup
+	@scripts/packages.sh alone || echo 'make alone: goes on without clang, which takes three times as long' >&2
 	@torch=$$(scripts/torch.sh) && cmake --preset alone -B build/alone -DTOPOMASK_TORCH="$$torch" $(CMAKE_ARGS) >/dev/null
 	@scripts/check_alone.py $(if $(TESTS),--tests) $(FILE)
 

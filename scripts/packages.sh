@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the Debian packages of the groups named (build, bench, data, robot, format, tidy, fuzz) are installed. Nothing runs where they are.
+# Makes sure that the Debian packages of the groups named (build, bench, data, robot, format, tidy, alone, fuzz) are installed. Nothing runs where they are.
 # APT=0 skips the check, for machines whose tools come from elsewhere.
 set -euo pipefail
 
@@ -11,6 +11,7 @@ declare -A groups=(
   [robot]="libegl-dev libgl1-mesa-dri"
   [format]="clang-format python3-venv"
   [tidy]="clang-tidy"
+  [alone]="clang-14"
   [fuzz]="clang-14 libclang-rt-14-dev"
 )
 

@@ -105,7 +105,9 @@ TEST(Layers, NormBeforeALinearLayerIsTheNormInItsDtype) {
         const Autocast autocast(device.type(), "bfloat16");
         return results(before_linear(layer, x));
       }();
-      if (device.is_cuda()) EXPECT_EQ(low[0].scalar_type(), width == 64 ? at::kBFloat16 : at::kFloat);
+      if (device.is_cuda()) {
+        EXPECT_EQ(low[0].scalar_type(), width == 64 ? at::kBFloat16 : at::kFloat);
+      }
       for (size_t i = 0; i < want.size(); ++i) {
         EXPECT_TRUE(close(wide[i], want[i], 1e-5)) << width << " " << i;
         EXPECT_TRUE(close(low[i], want[i], 2e-2)) << width << " " << i;
