@@ -11,21 +11,29 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 
 class Seen:
-    """A tensor as it was."""
+    """A tensor as it was. On the CPU a copy is compared with it, since NumPy, `.data` and pointers write without raising a version;
+    on a GPU, where a comparison would wait for the device, and for sparse tensors the version and the memory tell."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = weakref.ref(tensor)
-        # A tensor of torch.inference_mode counts no versions, and is compared with a copy.
-        self.copy = tensor.clone() if tensor.is_inference() and tensor.layout == torch.strided else None
-        self.version = None if tensor.is_inference() else tensor._version
+        strided = tensor.layout == torch.strided
+        compared = strided and (tensor.device.type == "cpu" or tensor.is_inference())
+        self.copy = tensor.detach().clone() if compared else None
+        self.mark = None if compared or tensor.is_inference() else _mark(tensor)
 
     def again(self, tensor: Tensor) -> bool:
         """Whether this is the same tensor with the same values."""
         if self.tensor() is not tensor:
             return False
-        if self.version is not None:
-            return tensor._version == self.version
-        return self.copy is not None and torch.equal(self.copy, tensor)
+        if self.copy is not None:
+            alike = self.copy.dtype == tensor.dtype and self.copy.device == tensor.device
+            return alike and torch.equal(self.copy, tensor)
+        return self.mark is not None and self.mark == _mark(tensor)
+
+
+def _mark(tensor: Tensor) -> tuple[Any, ...]:
+    memory = (tensor.data_ptr(), tensor.stride()) if tensor.layout == torch.strided else ()
+    return tensor._version, tuple(tensor.shape), *memory
 
 
 class Shared:

@@ -1,6 +1,7 @@
 """What the tests of the package share. TOPOMASK_LIBRARY names the shared library; the package is that of this checkout unless
 TOPOMASK_INSTALLED is set. With TOPOMASK_ALL, tests fail where an optional package is missing; otherwise they are skipped."""
 
+import ctypes
 import importlib.util
 import os
 import pathlib
@@ -57,3 +58,22 @@ class Case(unittest.TestCase):
             function(*arguments, **options)
         self.assertIs(type(caught.exception), error)
         self.assertNotIn("Exception raised from", str(caught.exception))
+
+
+def ways_of_writing():
+    """Writes of a value at a place of an int64 tensor on the CPU, some of which no version counter sees."""
+
+    def exchange(tensor, place, value):
+        other = tensor.clone()
+        other[place] = value
+        tensor.data = other
+
+    def through_a_pointer(tensor, place, value):  # as NumPy does to memory that it shares
+        ctypes.c_int64.from_address(tensor[place].data_ptr()).value = value
+
+    return {
+        "in place": lambda tensor, place, value: tensor.__setitem__(place, value),
+        ".data": lambda tensor, place, value: tensor.data.__setitem__(place, value),
+        ".data exchanged": exchange,
+        "pointer": through_a_pointer,
+    }

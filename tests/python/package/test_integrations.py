@@ -1,4 +1,4 @@
-"""Other libraries, where they are installed: NetworkX, SciPy, timm. transformers is in test_hf.py, PyG in test_pyg.py."""
+"""Other libraries, where they are installed: NetworkX, SciPy, timm. transformers is in test_hf.py, PyG in test_pyg.py and test_gps.py."""
 
 import unittest
 

@@ -14,9 +14,10 @@ from support import Case, tm
 from test_clouds import Clouds
 from test_compile import AS_TENSORS
 from test_golden import Attention, Structured, Walks
+from test_gps import GPS
 from test_masks import Functions
 from test_nn import Layers
-from test_pyg import GPS, TransformerConv
+from test_pyg import TransformerConv
 from test_rowwise import Rowwise
 from topomask._traced import How
 from topomask.features import feature_map
