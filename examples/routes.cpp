@@ -77,7 +77,7 @@ double print_row(const Row& row, const std::vector<at::Tensor>& inputs, double r
   return forward;
 }
 
-/// 3. Beside what torch offers, on one image of side x side tokens.
+/// 3. Comparison with torch's own attention, on one image of side x side tokens.
 void compare(int64_t side) {
   const int64_t nodes = side * side;
   const Graph graph = Graph::grid({side, side}).normalised(0.9);

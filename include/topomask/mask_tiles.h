@@ -10,7 +10,7 @@ namespace topomask {
 
 /// The few arrays that tiles of M are made of, for the fused route: a tile is computed where it is used, and M is never
 /// stored. `values` and `right` are differentiable in the mask's parameters; H is 1 or the mask's heads, and n the
-/// nodes behind the global tokens.
+/// nodes after the global tokens.
 struct MaskTiles {
   TileKind kind = TileKind::ones;
   at::Tensor values = {};  ///< offsets [H, L], matrix [H, n, n], places and hamming [H, K], factors: left [H, n, r]

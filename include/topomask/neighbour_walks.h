@@ -43,8 +43,8 @@ class NeighbourWalks {
   /// Whether `walkers` repelling walkers of `hops` hops take every path equally often.
   static bool takes(int64_t walkers, int64_t k, int64_t hops);
 
-  int64_t nodes() const { return nodes_; }  ///< B·N
-  int64_t paths() const { return paths_; }  ///< of a node
+  int64_t num_nodes() const { return nodes_; }  ///< B·N
+  int64_t paths() const { return paths_; }      ///< of a node
   int64_t hops() const { return hops_; }
   const at::Tensor& columns() const { return columns_; }  ///< int32 [B·N, paths]: ends of the paths, by hop
 
@@ -63,8 +63,8 @@ class NeighbourWalks {
 };
 
 /// out = D⁻¹(M ⊙ QKᵀ)V for q, k [..., m], features already (φ ≥ 0), and v [..., d] whose leading dimensions have
-/// walks.nodes() elements; → [..., d]. f [hops + 1] in float32, or in float64 where q, k and v are. Differentiable in
-/// q, k, v and f. D as in AttentionOptions.
+/// walks.num_nodes() elements; → [..., d]. f [hops + 1] in float32, or in float64 where q, k and v are. Differentiable
+/// in q, k, v and f. D as in AttentionOptions.
 at::Tensor neighbour_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const NeighbourWalks& walks, const at::Tensor& f, double eps = 1e-6);
 

@@ -2,7 +2,7 @@
 
 namespace topomask {
 
-/// How M_ij follows from the arrays of MaskTiles; i and j count nodes behind the global tokens.
+/// How M_ij follows from the arrays of MaskTiles; i and j count nodes after the global tokens.
 enum class TileKind : int {
   ones,     ///< 1
   causal,   ///< 1 where j <= i

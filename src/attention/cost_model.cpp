@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention/routes.h"
+#include "attention/route_slices.h"
 #include "ops/fused_attention/op.h"
 #include "ops/sparse_attention/op.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "attention/mask_strips.h"
+#include "attention/route_slices.h"
 #include "ops/fused_attention/tile_mask.h"
 #include "topomask/planner.h"
 
@@ -38,7 +38,7 @@ inline double sum_bytes(const Workload& workload) {
   return workload.dtype == at::kDouble ? 8 : 4;
 }
 
-/// Bytes of what strips hold beside sums of the keys and values: matrices of a strip, and columns of M.
+/// Bytes that strips hold in addition to sums of the keys and values: matrices of a strip, and columns of M.
 inline double strip_bytes(const Workload& workload) {
   const bool on_cuda = workload.device == at::kCUDA;
   const auto nodes = static_cast<double>(workload.nodes), heads = static_cast<double>(workload.heads);

@@ -2,10 +2,9 @@
 #include <cmath>
 
 #include "attention/cost_model.h"
-#include "attention/routes.h"
+#include "attention/route_slices.h"
 #include "ops/fused_attention/factor_columns.h"
 #include "ops/fused_attention/op.h"
-#include "ops/fused_attention/tile_groups.h"
 #include "ops/sparse_attention/op.h"
 
 // An H200 (docs/performance-gpu.md): routes made of torch's operations move their tensors through memory, the fused
@@ -99,8 +98,7 @@ RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& w, Weigh
       w.dtype, w.features, w.value_dim, *tiles.kind, weighting, w.device, static_cast<int64_t>(std::ceil(tiles.rank))};
   const bool columns = ops::fused_attention::takes_columns(problem);
   const bool native = ops::fused_attention::is_native(problem) || columns;
-  const int64_t listed = kMostListedBlocks * (native && w.features <= 64 && w.value_dim <= 64 ? 128 : 64);
-  if (*tiles.kind == TileKind::offsets && w.training && w.nodes > listed) {
+  if (w.training && w.nodes > ops::fused_attention::most_learned_nodes(problem)) {
     return {.route = Route::fused, .available = false, .reason = "too many tiles for the gradient of offsets"};
   }
   const double rate = native                  ? kFused * (weighting == Weighting::kernel ? 1.0 : 0.7)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "attention/route_slices.h"
 #include "masks/interface/mask_answers.h"
 
 namespace topomask {

@@ -14,7 +14,7 @@ struct Strip {
   int64_t index, first, count;
 };
 
-/// Rows of any mask, a strip at a time, and the way back from their gradients to what M is made of. A strip comes from
+/// Rows of any mask, a strip at a time, and the gradients of the mask's parameters from theirs. A strip comes from
 /// the entries of the sparse form where M has few, and from products Mᵀ·e_i otherwise. O(strip) memory, beyond what the
 /// mask itself keeps.
 class MaskStrips {
@@ -47,14 +47,5 @@ class MaskStrips {
   std::vector<int64_t> first_entry_;  // of each strip, and the end
   std::vector<at::Tensor> sources_;
 };
-
-/// How many rows a strip of a mask with that many heads has.
-int64_t strip_rows(int64_t nodes, int64_t heads, bool on_cuda);
-
-/// How many values of scores a strip may have; the batch is cut where it would have more.
-int64_t strip_values(bool on_cuda);
-
-/// Whether strips come from the sparse form, by how many entries it has.
-bool strips_from_entries(const MaskCounts& counts, int64_t nodes);
 
 }  // namespace topomask

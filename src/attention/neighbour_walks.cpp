@@ -146,11 +146,11 @@ at::Tensor neighbour_attention(const at::Tensor& q, const at::Tensor& k, const a
                                const NeighbourWalks& walks, const at::Tensor& f, double eps) {
   constexpr const char* kOp = "neighbour_attention";
   for (const at::Tensor* x : {&q, &k, &v}) {
-    TORCH_CHECK(x->defined() && x->dim() >= 2 && x->numel() == walks.nodes() * x->size(-1), kOp,
-                ": q, k and v must have ", walks.nodes(), " rows, got ", describe(*x));
+    TORCH_CHECK(x->defined() && x->dim() >= 2 && x->numel() == walks.num_nodes() * x->size(-1), kOp,
+                ": q, k and v must have ", walks.num_nodes(), " rows, got ", describe(*x));
   }
   TORCH_CHECK(eps > 0, kOp, ": eps must be > 0, got ", eps);
-  const auto rows = [&](const at::Tensor& x) { return x.reshape({1, 1, walks.nodes(), x.size(-1)}); };
+  const auto rows = [&](const at::Tensor& x) { return x.reshape({1, 1, walks.num_nodes(), x.size(-1)}); };
   const at::Tensor out = std::get<0>(ops::sparse_attention::kernel_attention(
       rows(q), rows(k), rows(v), walks.values(f).unsqueeze(0), walks.pattern_, eps));
   return out.reshape(v.sizes());

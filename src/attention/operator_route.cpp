@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "attention/columns_kernel.h"
+#include "attention/route_slices.h"
 #include "attention/routes.h"
 #include "core/checks.h"
 #include "core/recycled.h"

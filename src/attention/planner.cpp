@@ -39,7 +39,7 @@ std::string bytes_text(double bytes) {
 }
 
 /// Forward and backward together over forward. On the CPU the sparse kernel makes nothing of size N×N or N×m×d for the
-/// way back; the other routes move a dozen such tensors through memory.
+/// backward pass; the other routes move a dozen such tensors through memory.
 void add_backward(Plan& plan, const MaskCounts& counts) {
   const bool on_cuda = plan.workload.device == at::kCUDA;
   for (RouteEstimate& estimate : plan.estimates) {

@@ -33,7 +33,4 @@ at::Tensor with_ones_column(const at::Tensor& v, int64_t unit = 1);
 /// ops::normalise of a product with with_ones_column(problem.v), in the dtype of problem.v.
 at::Tensor normalise_joint(const at::Tensor& product, const Problem& problem);
 
-/// A power of two: how many features the operator route applies the mask to at once, for values of that many bytes.
-int64_t slice_features(int64_t value_bytes, bool on_cuda);
-
 }  // namespace topomask

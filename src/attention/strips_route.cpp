@@ -4,6 +4,7 @@
 #include <torch/custom_class.h>
 
 #include "attention/mask_strips.h"
+#include "attention/route_slices.h"
 #include "attention/routes.h"
 #include "attention/strips.h"
 #include "core/checks.h"

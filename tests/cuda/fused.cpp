@@ -33,6 +33,7 @@ std::vector<MaskPtr> every_kind_on_cuda(int64_t heads) {
           toeplitz_mask({300}, positive({599}, 1)),
           grid,
           toeplitz_mask({36, 36}, positive({71, 71}, 11)),
+          toeplitz_mask({10, 32}, positive({19, 63}, 12)),  // ends with a stage that holds codes of an earlier step
           toeplitz_mask({3, 40, 41}, positive({5, 79, 81}, 3)),  // tiles across planes see long windows
           dense_mask(positive({280, 280}, 4)),
           shortest_path_mask(at::randint(-1, 90, {290, 290}, at::kInt), positive({80}, 5)),
@@ -118,6 +119,49 @@ TEST_F(FusedCuda, TakesFactorsAsColumns) {
       expect_dense_route(free_features_mask(side(6), side(7)), {at::kBFloat16, width, 64, 0.02}, cuda_, true);
     }
   }
+}
+
+/// The last tile of rows is not full: what stands for its missing rows must not become infinite.
+TEST_F(FusedCuda, AddsValuesWhoseExponentialsAreInfinite) {
+  const MaskPtr mask = toeplitz_mask({300}, at::full({599}, 100.0F));
+  for (const int64_t width : {24, 100}) expect_dense_route(mask, {at::kBFloat16, width, 40, 0.02}, cuda_, true);
+  expect_dense_route(mask, {at::kFloat, 24, 40, 1e-4}, cuda_, true);
+}
+
+TEST_F(FusedCuda, NamesAQueryOfTooFewDimensions) {
+  const at::Tensor x = at::ones({8}, at::device(cuda_));
+  EXPECT_ERROR(ops::fused_attention::forward(x, x, x, {.kind = TileKind::ones}, {}),
+               "fused_attention: q must be [B, H, N, m]");
+}
+
+TEST_F(FusedCuda, ReadsNoValuesWhereEveryTokenIsGlobal) {
+  const auto rows = [&](uint64_t seed) { return normal({1, 2, 70, 16}, seed).abs().to(cuda_, at::kBFloat16); };
+  const at::Tensor q = rows(1), k = rows(2), v = rows(3), values = at::ones({1, 5}, at::device(cuda_));
+  const MaskTiles offsets{.kind = TileKind::offsets,
+                          .values = values,
+                          .index = at::empty({0}, at::device(cuda_).dtype(at::kInt)),
+                          .shift = 2,
+                          .globals = 70};
+  for (const Weighting weighting : {Weighting::kernel, Weighting::additive, Weighting::multiplicative}) {
+    const ops::fused_attention::Options options{.weighting = weighting};
+    const auto actual = ops::fused_attention::forward(q, k, v, offsets, options);
+    const auto expected = ops::fused_attention::forward(q, k, v, {.kind = TileKind::ones}, options);
+    EXPECT_TRUE(std::get<0>(actual).equal(std::get<0>(expected)));
+    const auto back = ops::fused_attention::backward(v, q, k, v, offsets, options, actual, true);
+    EXPECT_TRUE(std::get<3>(back).equal(at::zeros_like(values)));
+  }
+}
+
+/// In the forward pass: the backward pass, which cannot make the gradient, would notice too late.
+TEST_F(FusedCuda, RefusesToLearnOffsetsOfTooManyNodes) {
+  constexpr int64_t kNodes = 262145;
+  const at::Tensor x = at::ones({kNodes, 8}, at::device(cuda_));
+  const MaskPtr mask = toeplitz_mask({kNodes}, at::ones({2 * kNodes - 1}, at::device(cuda_)).requires_grad_());
+  const std::string text =
+      ": q must have at most 262144 nodes where the offsets of a Toeplitz mask are learned by the route fused on cuda";
+  EXPECT_ERROR(attention(x, x, x, mask, {.route = Route::fused}), "attention" + text);
+  EXPECT_ERROR(softmax_attention(x, x, x, mask, {.route = Route::fused}), "softmax_attention" + text);
+  EXPECT_NE(explain(x, x, x, mask).route, Route::fused);
 }
 
 TEST_F(FusedCuda, KeepsFactorsBeyondBFloat16) {

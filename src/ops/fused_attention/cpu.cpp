@@ -22,7 +22,7 @@ int64_t blocks_of(int64_t length, int64_t block) {
   return (length + block - 1) / block;
 }
 
-/// A row of a causal mask sees nothing behind itself, unless it is a global token's.
+/// A row of a causal mask sees no column after itself, unless it is the row of a global token.
 int64_t columns_seen(const MaskTiles& mask, const Options& options, int64_t row, int64_t rows, int64_t nodes) {
   const bool nothing_behind = mask.kind == TileKind::causal && options.weighting != Weighting::additive;
   return nothing_behind && row >= mask.globals ? std::min(nodes, row + rows) : nodes;

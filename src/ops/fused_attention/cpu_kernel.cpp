@@ -57,7 +57,7 @@ TOPOMASK_INLINE void relative_exponentials(typename S::Scalar* scores, typename 
   using T = typename S::Scalar;
   using Vector = typename S::Vector;
   const Vector limit = Vector{} + kLargestExponent<T>;
-  for (int64_t j = 0; j < end; j += S::kLanes) {  // there is room behind the end
+  for (int64_t j = 0; j < end; j += S::kLanes) {  // there is room after the end
     const Vector x = S::load(scores + j) - largest;
     S::store(scores + j, x > limit ? limit : x);
   }

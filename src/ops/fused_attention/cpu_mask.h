@@ -44,7 +44,7 @@ struct TileSource {
     if (kind != TileKind::offsets) return;
     index = tiles.index.contiguous();
     shift = length - 1 - tiles.shift;
-    // Where the codes stop counting up by one behind each node.
+    // Where the codes stop counting up by one after each node.
     const int32_t* code = index.const_data_ptr<int32_t>();
     run_end.resize(nodes);
     int64_t runs = 0;

@@ -25,7 +25,7 @@ namespace {
 
 using at::Tensor;
 
-/// Values of 16 bits are exact in TF32, and their weights may be rounded to it; float32 is, where torch is told so.
+/// Values of 16 bits are exact in TF32, and their weights may be rounded to it; float32 is, where torch allows TF32.
 bool takes_tf32(const Tensor& q) {
   return q.scalar_type() != at::kFloat || at::globalContext().allowTF32CuBLAS();
 }
@@ -40,6 +40,18 @@ bool as_columns(const Problem& problem, const MaskTiles& mask, const Options& op
   return takes_columns(problem) && fits_columns(mask, options);
 }
 
+/// The mask as kernels read it: where every token is global, M is 1 and there are no values to read.
+MaskTiles readable(const MaskTiles& mask, int64_t nodes) {
+  return mask.globals == nodes ? MaskTiles{.kind = TileKind::ones} : mask;
+}
+
+/// TileGroups on the GPU.
+struct TileLists {
+  int tile = 0;  // 0: not made yet
+  int groups = 0;
+  Tensor first, rows, columns;
+};
+
 /// What is computed from the codes of a Toeplitz mask, which are copied to the host: once for those of the library's
 /// masks, in every call for codes that are an operator's argument, since they may have changed.
 struct Codes {
@@ -48,9 +60,8 @@ struct Codes {
   Tensor codes;  // of all nodes
   int window = 0;
   std::vector<int32_t> host;
-  int tile = 0;  // of the groups; 0: not made yet
-  int groups = 0;
-  Tensor first, rows, columns;
+  std::mutex mutex;  // of the lists, which calls of several threads may share
+  TileLists lists;
 };
 
 std::shared_ptr<Codes> codes_of(const MaskTiles& mask) {
@@ -78,15 +89,15 @@ std::shared_ptr<Codes> codes_of(const MaskTiles& mask) {
   return made;
 }
 
-void make_groups(Codes& codes, int tile) {
-  if (codes.tile == tile) return;
-  const TileGroups groups = equal_tiles(codes.host.data(), std::ssize(codes.host), tile);
-  const auto moved = [&](const std::vector<int32_t>& x) { return at::tensor(x, at::kInt).to(codes.codes.device()); };
-  codes.first = moved(groups.first);
-  codes.rows = moved(groups.rows);
-  codes.columns = moved(groups.columns);
-  codes.groups = static_cast<int>(groups.first.size()) - 1;
-  codes.tile = tile;
+TileLists lists_of(Codes& codes, int tile) {
+  const std::lock_guard lock(codes.mutex);
+  if (codes.lists.tile != tile) {
+    const TileGroups groups = equal_tiles(codes.host.data(), std::ssize(codes.host), tile);
+    const auto moved = [&](const std::vector<int32_t>& x) { return at::tensor(x, at::kInt).to(codes.codes.device()); };
+    codes.lists = {tile, static_cast<int>(groups.first.size()) - 1, moved(groups.first), moved(groups.rows),
+                   moved(groups.columns)};
+  }
+  return codes.lists;
 }
 
 template <class T>
@@ -169,9 +180,10 @@ Tensor run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Mask
 Three forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& values, const Tensor& right,
                    const Tensor& index, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
                    double eps, bool nodes_first) {
-  const MaskTiles mask = tiles_of(values, right, index, kind, shift, globals);
+  const MaskTiles given = tiles_of(values, right, index, kind, shift, globals);
   const Options options = options_of(weighting, scale, eps, nodes_first);
-  check(q, k, v, mask, options);
+  check(q, k, v, given, options);
+  const MaskTiles mask = readable(given, q.size(2));
   check_rows(q, v, mask, options);
   const c10::cuda::CUDAGuard guard(q.device());
   const auto sums = q.options().dtype(at::kFloat);
@@ -191,27 +203,26 @@ Three forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
 
 /// The gradient of the mask's values, in the shape of [H, length].
 template <class T>
-Tensor mask_gradient(const Call<T>& call, const cuda::FusedGradArgs<T>& grads) {
+Tensor mask_gradient(const Call<T>& call, const cuda::FusedGradArgs<T>& grads, const Problem& problem) {
   constexpr int64_t kBlocks = 132;  // a fixed number, on which the order of sums depends
   const auto& args = call.args;
   const int64_t nodes = args.mask.nodes, heads = args.mask.heads;
   const int64_t sharing = static_cast<int64_t>(args.batch) * args.heads / heads;
   cuda::FusedGroups groups{};
   const bool table = call.mask.kind == TileKind::places || call.mask.kind == TileKind::hamming;
-  groups.tile = sizeof(T) == 2 && nodes > 1024 && args.q.width <= 64 && args.v.width <= 64 && !table ? 128 : 64;
+  groups.tile = static_cast<int>(gradient_tile(problem, nodes));
   const int64_t blocks = (nodes + groups.tile - 1) / groups.tile, wanted = groups.tile == 128 ? kBlocks : 3 * kBlocks;
   groups.groups = static_cast<int>(blocks * blocks);
+  TileLists lists;  // held until the kernels have been launched
   if (call.codes) {
-    TORCH_CHECK(blocks <= kMostListedBlocks, "fused_attention: q must have at most ", kMostListedBlocks * groups.tile,
-                " nodes where the offsets of a Toeplitz mask are learned on cuda, got ", nodes);
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    Codes& codes = *call.codes;
-    make_groups(codes, groups.tile);
-    groups.groups = codes.groups;
-    groups.first = codes.first.const_data_ptr<int32_t>();
-    groups.rows = codes.rows.const_data_ptr<int32_t>();
-    groups.columns = codes.columns.const_data_ptr<int32_t>();
+    TORCH_CHECK(nodes <= most_learned_nodes(problem), "fused_attention: q must have at most ",
+                most_learned_nodes(problem), " nodes where the offsets of a Toeplitz mask are learned on cuda, got ",
+                nodes);
+    lists = lists_of(*call.codes, groups.tile);
+    groups.groups = lists.groups;
+    groups.first = lists.first.const_data_ptr<int32_t>();
+    groups.rows = lists.rows.const_data_ptr<int32_t>();
+    groups.columns = lists.columns.const_data_ptr<int32_t>();
   }
   const bool matrix = call.mask.kind == TileKind::matrix;
   groups.parts = matrix ? groups.groups : static_cast<int>(std::clamp<int64_t>(wanted / heads, 1, groups.groups));
@@ -249,7 +260,9 @@ Five run_backward(const Tensor& grad_in, const Tensor& q, const Tensor& k, const
   C10_CUDA_CHECK(cuda::fused_key_gradients(call.args, grads, rows_of<T>(grad_k), rows_of<T>(grad_v), stream));
   const auto sums = q.options().dtype(at::kFloat);
   Tensor grad_values = at::empty({0}, sums), grad_right = at::empty({0}, sums);
-  if (learned && mask.kind != TileKind::factors) grad_values = mask_gradient(call, grads).view(mask.values.sizes());
+  if (learned && mask.kind != TileKind::factors) {
+    grad_values = mask_gradient(call, grads, problem_of(q, v, mask, options)).view(mask.values.sizes());
+  }
   if constexpr (std::is_same_v<T, float>) {
     if (learned && mask.kind == TileKind::factors) {
       grad_values = at::zeros_like(call.values), grad_right = at::zeros_like(call.right);
@@ -264,14 +277,17 @@ Five backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const T
                    const Tensor& right, const Tensor& index, const Tensor& out, const Tensor& denominator,
                    const Tensor& largest, int64_t kind, int64_t shift, int64_t globals, int64_t weighting, double scale,
                    double eps, bool want_mask) {
-  const MaskTiles mask = tiles_of(values, right, index, kind, shift, globals);
+  const MaskTiles given = tiles_of(values, right, index, kind, shift, globals), mask = readable(given, q.size(2));
   const Options options = options_of(weighting, scale, eps);
   const auto none = [&] { return at::empty({0}, values.options()); };  // one for each: outputs must not share storage
   const bool learned = want_mask && has_values(mask.kind);
+  // The gradient of values that nothing was read from.
+  const auto no_gradient = [&] { return want_mask && has_values(given.kind) ? at::zeros_like(values) : none(); };
+  const auto no_right_gradient = [&] {
+    return want_mask && given.kind == TileKind::factors ? at::zeros_like(right) : none();
+  };
   if (v.numel() == 0) {
-    const bool factors = learned && mask.kind == TileKind::factors;
-    return {at::zeros_like(q), at::zeros_like(k), at::zeros_like(v), learned ? at::zeros_like(values) : none(),
-            factors ? at::zeros_like(right) : none()};
+    return {at::zeros_like(q), at::zeros_like(k), at::zeros_like(v), no_gradient(), no_right_gradient()};
   }
   const c10::cuda::CUDAGuard guard(q.device());
   const Problem problem = problem_of(q, v, mask, options);
@@ -285,7 +301,9 @@ Five backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const T
     return {grad_q, grad_k, std::get<2>(wide), grad_left, grad_right};
   }
   const auto run = is_native(problem) ? run_backward<__nv_bfloat16> : run_backward<float>;
-  return run(grad, q, k, v, mask, options, {out, denominator, largest}, learned);
+  Five result = run(grad, q, k, v, mask, options, {out, denominator, largest}, learned);
+  if (mask.kind != given.kind) std::get<3>(result) = no_gradient(), std::get<4>(result) = no_right_gradient();
+  return result;
 }
 
 }  // namespace

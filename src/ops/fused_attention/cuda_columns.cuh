@@ -28,7 +28,9 @@ __device__ __forceinline__ PairGradients pair_gradients(float m, float s, float 
   const float moved = (p - delta) * inverse;
   if constexpr (kWeighting == Weighting::kernel) return {m * s * inverse, m * moved, s * moved};
   if constexpr (kWeighting == Weighting::additive) {
-    const float e = fused_exponential<kWeighting>((s * scale + m) * kFusedLog2e, largest * kFusedLog2e);
+    // A row past the last node has inverse 0 and the mask of another row, whose exponential may be infinite.
+    const float e =
+        inverse == 0 ? 0.f : fused_exponential<kWeighting>((s * scale + m) * kFusedLog2e, largest * kFusedLog2e);
     const float score = e * moved;
     return {e * inverse, score * scale, score};
   }
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(kFusedThreads, kFusedBlocks)
     for (int n = 0; n < kD / 8; ++n) sums_v[0][n][e] = 0;
   }
 
-  // Of a causal mask the rows before this block are zero, but for global tokens.
+  // In a causal mask the rows before this block are zero, except for global tokens.
   constexpr bool kNothingBefore = kKind == TileKind::causal && kWeighting != Weighting::additive;
   const int begin = kNothingBefore && a.mask.globals == 0 ? first / kFusedColumns * kFusedColumns : 0;
   const bool held_line = mask.is_line(first + warp * 16, 16);

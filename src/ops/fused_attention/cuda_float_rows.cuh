@@ -86,7 +86,7 @@ __device__ __forceinline__ void fill_mask(float* tile, const TileMask<float>& ma
   }
 }
 
-/// Of factors `result` is [heads of the mask, n, rank], and a block adds up the slices that share a head.
+/// For factors, `result` is [heads of the mask, n, rank], and a block adds up the slices that share a head.
 template <bool kExact, FloatPass kPass>
 __global__ void __launch_bounds__(kFloatThreads)
     float_rows_kernel(const __grid_constant__ FusedArgs<float> a, const __grid_constant__ FusedGradArgs<float> g,
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kFloatThreads)
     for (int other = begin; other < end; other += kFloatStep) {
       load_a(other_a, !kColumns, other, kFloatStep);
       load_b(other_b, !kColumns, other, kFloatStep);
-      if constexpr (kFactors) {  // rows of the other factor, 64 columns of them, of nodes behind the global tokens
+      if constexpr (kFactors) {  // rows of the other factor, 64 columns of them, of nodes after the global tokens
         const int rank = (int)a.mask.rank, mask_head = a.mask.heads == 1 ? 0 : head;
         const float* from = (kPass == FloatPass::left ? a.mask.right : a.mask.values) + mask_head * a.mask.length;
         for (int at = threadIdx.x; at < kFloatStep * 64; at += kFloatThreads) {
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kFloatThreads)
       const auto mask_at = [&](int n, int e) {
         return mask[(warp_row + lane / 4 + e / 2 * 8) * kTileStride + n * 8 + lane % 4 * 2 + e % 2];
       };
-      if (!kernel) {  // exponents; what lies behind the last node weighs nothing
+      if (!kernel) {  // exponents; columns past the last node get weight 0
         float most[2] = {largest[0], largest[1]};
 #pragma unroll
         for (int n = 0; n < kN; ++n) {

@@ -8,7 +8,7 @@ template <class T>
 cudaError_t fused_forward(const FusedArgs<T>& a, const FusedRows<T>& out, cudaStream_t stream) {
   if (a.q.width > 64 || a.v.width > 64) return wide_forward(a, out, stream);
   return with_choice(a, [&](auto kind, auto weighting) {
-    // Of a matrix the values come from global memory, for which more warps with more rows each wait better.
+    // The values of a matrix come from global memory; more warps with more rows each hide its latency better.
     if constexpr (kind == TileKind::matrix) {
       constexpr int kFrags = 2;
       return launch_fused(fused_rows_kernel<T, 64, 64, kFrags, kind, weighting, false>, fused_grid(a, 64 * kFrags),

@@ -32,7 +32,7 @@ struct GroupWalk {
     return all_sums + ((int64_t)copy * mask.heads + mask_head) * mask.length;
   }
 
-  /// Rounds over the groups go back and forth; what lies behind the last group is not there.
+  /// Rounds over the groups go back and forth; the last round may name groups past the last one.
   __device__ __forceinline__ bool has_round(int round) const { return round * groups.parts < groups.groups; }
   __device__ __forceinline__ int group_of(int round) const {
     const int part = blockIdx.x;

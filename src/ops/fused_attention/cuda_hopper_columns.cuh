@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(128, kColumnBlocks)
     for (int e = 0; e < 4; ++e) sums_k[n][e] = sums_v[n][e] = 0;
   }
 
-  // Of a causal mask the rows before this block are zero, but for global tokens.
+  // In a causal mask the rows before this block are zero, except for global tokens.
   constexpr bool kNothingBefore = kKind == TileKind::causal && kWeighting != Weighting::additive;
   const int begin = kNothingBefore && a.mask.globals == 0 ? first : 0;
   const bool held_line = mask.is_line(mine, 16);

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(128 * row_groups(kWeighting, kBackward), row_b
   const RowCopies<kThreads> k(a.k.data + slice_of(a.k, batch, head), a.k.row, a.k.width);
   const RowCopies<kThreads> v(a.v.data + slice_of(a.v, batch, head), a.v.row, a.v.width);
 
-  // Held rows: queries, and behind them the gradients of the output.
+  // Held rows: queries, followed by the gradients of the output.
   const uint32_t held_grads = room + (kScores ? kRows * 128 : 0);
   if constexpr (kScores) {
     FusedTile<64>{room}.template load<kThreads>(a.q.data + slice_of(a.q, batch, head), a.q.row, a.q.width, first, kRows,
@@ -127,7 +127,10 @@ __global__ void __launch_bounds__(128 * row_groups(kWeighting, kBackward), row_b
     const int at = (int)(stages - room) + s * stage_bytes + 2 * kTileBytes;
     mask.enter(reinterpret_cast<const float*>(shared + at), first, other);
 #pragma unroll
-    for (int part = 0; part < 2; ++part) line[part] = mask.is_line_with(held_line, part * kFusedChunk);
+    for (int part = 0; part < 2; ++part) {
+      // After the last step a stage holds codes of an earlier one, which do not belong to its window.
+      line[part] = other < end && mask.is_line_with(held_line, part * kFusedChunk);
+    }
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
       if (kEarly && line[part]) mask.near(near[part], key[0] - lane / 4, part * kFusedChunk);
@@ -202,7 +205,7 @@ __global__ void __launch_bounds__(128 * row_groups(kWeighting, kBackward), row_b
     } else {
       const float scale = a.scale * kFusedLog2e;
       float most[2] = {largest[0], largest[1]};
-      // Exponents times log2(e). What lies behind the last node weighs nothing.
+      // Exponents times log2(e). Columns past the last node get weight 0.
       const auto exponents = [&](int n, int half, float2 m) {
         float &x = s_[n][2 * half], &y = s_[n][2 * half + 1];
         if constexpr (kWeighting == Weighting::additive) {
@@ -278,7 +281,7 @@ __global__ void __launch_bounds__(128 * row_groups(kWeighting, kBackward), row_b
     } else {
       as_left<T>(left, s_);
     }
-    // This step's sums and the next step's scores in one go; behind the last step the scores are of no use.
+    // This step's sums and the next step's scores are computed together; after the last step the scores are unused.
     wait_for_copies<0>();
     publish_to_tensor_cores();
     __syncthreads();

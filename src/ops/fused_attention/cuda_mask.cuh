@@ -69,7 +69,7 @@ struct TileValues {
     bordered = mask.globals > 0 && (held < mask.globals || other < mask.globals);
     whole = paired && !bordered && other + kFusedColumns <= mask.nodes;
   }
-  /// Called behind the stage() of the next step and before it is entered.
+  /// Called after stage() of the next step and before that step is entered.
   __device__ __forceinline__ void advance() {
     base = next_base, start = next_start, far = next_far;
   }
@@ -109,7 +109,7 @@ struct TileValues {
       }
     }
   }
-  /// Of sixteen held rows f, their half, and eight columns n.
+  /// The place in the result of near() for half `half` of the sixteen held rows f and the eight columns n.
   static __device__ __forceinline__ constexpr int near_place(int f, int half, int n) {
     return kTransposed ? n - half + 1 : 2 * f + half - n + 3;
   }
@@ -156,7 +156,7 @@ struct TileValues {
     return __ldg(reinterpret_cast<const float2*>(values + (int64_t)key * inner + first + at - mask.globals));
   }
 
-  /// Which value of a table is M between nodes behind the global tokens.
+  /// Which value of a table is M between nodes after the global tokens.
   __device__ __forceinline__ int place(int i, int j) const {
     if constexpr (kKind == TileKind::hamming) return __popc(i ^ j);
     const int place = __ldg(mask.places + (int64_t)i * inner + j), length = (int)mask.length;
@@ -170,7 +170,7 @@ struct TileValues {
     high = mask.codes[min(other + kFusedColumns, nodes) - 1];
   }
 
-  /// M between nodes behind the global tokens.
+  /// M between nodes after the global tokens.
   __device__ __forceinline__ float one(int held, int other) const {
     const int i = kTransposed ? other : held, j = kTransposed ? held : other;
     if constexpr (kKind == TileKind::causal) return j <= i ? 1.f : 0.f;

@@ -39,7 +39,7 @@ cudaError_t fused_query_gradient(const FusedArgs<T>& a, const FusedGradArgs<T>& 
                                  cudaStream_t stream) {
   if (a.q.width > 64 || a.v.width > 64) return wide_query_gradient(a, g, grad_q, stream);
   return with_choice(a, [&](auto kind, auto weighting) {
-    // Of a matrix the values come from global memory, for which more warps with more rows each wait better.
+    // The values of a matrix come from global memory; more warps with more rows each hide its latency better.
     if constexpr (kind == TileKind::matrix) {
       constexpr int kFrags = weighting == Weighting::kernel ? 2 : 1;
       return launch_fused(fused_rows_kernel<T, 64, 64, kFrags, kind, weighting, true>, fused_grid(a, 64 * kFrags),

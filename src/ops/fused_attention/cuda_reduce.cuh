@@ -36,14 +36,14 @@ __device__ __forceinline__ void reduce_to_offsets(const float* tile, float* wind
   __syncthreads();
 }
 
-/// Where a block keeps what it sums: shared memory behind the tile, and its own copy of the gradient.
+/// Where a block keeps what it sums: shared memory after the tile, and its own copy of the gradient.
 struct TileSums {
-  float* tile;       ///< offsets: [kTile, kTile + 1], and a window of kLongestWindow behind it
+  float* tile;       ///< offsets: [kTile, kTile + 1], and a window of kLongestWindow after it
   float* histogram;  ///< tables: kLongestTable values for each thread, this one's kThreadCount apart
   float* sums;       ///< the block's copy
 };
 
-/// Adds one value of the gradient of M: row and column in the tile, i and j behind the global tokens.
+/// Adds one value of the gradient of M: row and column in the tile; i and j count nodes after the global tokens.
 template <int kTile, int kThreadCount, TileKind kKind>
 __device__ __forceinline__ void reduce_value(const TileSums& to, const TileValues<kKind, false>& mask, int row,
                                              int column, int i, int j, int inner, int first_place, int places,

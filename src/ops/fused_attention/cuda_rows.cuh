@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kFusedThreads, kFusedBlocks)
               }
             }
           }
-          // Exponents times log2(e); what lies behind the last node weighs nothing.
+          // Exponents times log2(e); columns past the last node get weight 0.
           const float scale = a.scale * kFusedLog2e;
           const bool edge = other + kFusedColumns > nodes;
 #pragma unroll

@@ -14,8 +14,8 @@ inline constexpr int kFusedColumns = 64;  ///< rows of the other side that a ste
 inline constexpr int kFusedChunk = 32;    ///< that are in registers at once
 inline constexpr int kFusedBlocks = 2;    ///< that share a multiprocessor: more leave too few registers
 
-/// Rows of kWidth values of 16 bits in packets of 16 bytes that trade places, so that the same packet of eight rows
-/// lies in different banks. `base` is a multiple of the bytes of eight rows.
+/// Rows of kWidth values of 16 bits in packets of 16 bytes that are permuted (swizzled), so that the same packet of
+/// eight rows lies in different banks. `base` is a multiple of the bytes of eight rows.
 template <int kWidth>
 struct FusedTile {
   static constexpr int kPackets = kWidth / 8, kRowBytes = kWidth * 2;

@@ -31,12 +31,12 @@ __device__ __forceinline__ void begin_products() {
 __device__ __forceinline__ void commit_products() {
   if constexpr (kWarpgroups) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Until all but the last kPending groups of products are there.
+/// Waits until all but the last kPending groups of products are complete.
 template <int kPending>
 __device__ __forceinline__ void wait_for_products() {
   if constexpr (kWarpgroups) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-/// Behind a wait: the compiler may not use these before it.
+/// Called after a wait: the compiler must not use these sums before it.
 __device__ __forceinline__ void hold_back(float (&sums)[8][4]) {
   if constexpr (kWarpgroups) {
 #pragma unroll
@@ -47,7 +47,7 @@ __device__ __forceinline__ void hold_back(float (&sums)[8][4]) {
   }
 }
 
-/// Where a tile lies, as the tensor cores want it: rows of 128 bytes, packets that trade places among eight rows.
+/// The address of a tile in the form that the tensor cores take: rows of 128 bytes, packets swizzled over eight rows.
 __device__ __forceinline__ uint64_t descriptor_of(uint32_t address) {
   return (uint64_t)1 << 62 | (uint64_t)(1024 / 16) << 32 | (uint64_t)1 << 16 | (address & 0x3ffff) >> 4;
 }

@@ -63,7 +63,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> gradients_from_columns(const Tensor& 
   const auto block = [&](const Tensor& grad, int64_t number) {
     return grad.narrow(3, features + number * rank, rank).to(mask.values.scalar_type());
   };
-  // What stands beside r_high and r_low, and beside l_high and l_low = left / scale.
+  // Gradients of the columns that hold r_high and r_low, and of those that hold l_high and l_low = left / scale.
   const Tensor left = over_slices(block(grad_q, 0) + block(grad_q, 2), mask.values) / scale;
   const Tensor right = over_slices(block(grad_k, 0) + block(grad_k, 1), mask.right);
   return {own_q, own_k, left, right};

@@ -3,10 +3,13 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <limits>
+
 #include "core/checks.h"
 #include "ops/call.h"
 #include "ops/fused_attention/arguments.h"
 #include "ops/fused_attention/factor_columns.h"
+#include "ops/fused_attention/tile_groups.h"
 #include "ops/row_layout.h"
 
 namespace topomask::ops::fused_attention {
@@ -71,6 +74,16 @@ bool takes_columns(const Problem& p) {
   return supports(p) && p.device == at::kCUDA && p.dtype == at::kBFloat16 && p.kind == TileKind::factors &&
          p.weighting == Weighting::additive && p.rank > 0 &&
          p.features + kColumnsOfFactor * p.rank <= kMostNativeWidth && p.value_dim <= kMostNativeWidth;
+}
+
+int64_t gradient_tile(const Problem& p, int64_t nodes) {
+  const bool table = p.kind == TileKind::places || p.kind == TileKind::hamming;
+  return is_native(p) && nodes > 1024 && p.features <= 64 && p.value_dim <= 64 && !table ? 128 : 64;
+}
+
+int64_t most_learned_nodes(const Problem& p) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  return p.device == at::kCPU || p.kind != TileKind::offsets ? kAny : kMostListedBlocks * gradient_tile(p, kAny);
 }
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const MaskTiles& mask, const Options& options) {

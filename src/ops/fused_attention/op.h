@@ -51,12 +51,19 @@ inline constexpr int64_t kMostCudaWidth = 256, kMostNativeWidth = 128;
 /// and float16, wider rows and factors run in TF32 on copies in float32, but for factors with takes_columns.
 bool supports(const Problem& problem);
 
-/// Of what is supported on a GPU, whether the kernels for bfloat16 take it; the others run in float32.
+/// Whether the kernels for bfloat16 take a problem that is supported on a GPU; the others run in float32.
 bool is_native(const Problem& problem);
 
-/// Of factors added to softmax in bfloat16 on a GPU, whether they become columns of q and k (factor_columns.h), with
+/// Whether factors added to softmax in bfloat16 on a GPU become columns of q and k (factor_columns.h), with
 /// which the kernels for bfloat16 take them: features + 3·rank of at most kMostNativeWidth.
 bool takes_columns(const Problem& problem);
+
+/// The side of the tiles by which the gradient of a mask's values is made on a GPU.
+int64_t gradient_tile(const Problem& problem, int64_t nodes);
+
+/// The most nodes for which the gradient of a mask's values can be made: of offsets on a GPU the tiles are listed
+/// (tile_groups.h), at most kMostListedBlocks along an axis. Elsewhere there is no limit.
+int64_t most_learned_nodes(const Problem& problem);
 
 /// What the operator asks of its arguments, on every device.
 void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskTiles& mask,

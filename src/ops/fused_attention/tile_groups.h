@@ -17,8 +17,8 @@ struct TileGroups {
 /// The most tiles along an axis that are listed: sixteen million tiles, 128 MiB.
 inline constexpr int64_t kMostListedBlocks = 4096;
 
-/// Of a Toeplitz mask with ascending codes: tiles whose rows and columns have the same codes but for one difference.
-/// Groups with many tiles come first. O((nodes / tile)²).
+/// The groups for a Toeplitz mask with ascending codes: the tiles of a group have the same row codes and the same
+/// column codes up to one shift of both. Groups with many tiles come first. O((nodes / tile)²).
 inline TileGroups equal_tiles(const int32_t* codes, int64_t nodes, int64_t tile) {
   const int64_t blocks = (nodes + tile - 1) / tile;
   std::map<std::vector<int32_t>, int32_t> shapes;

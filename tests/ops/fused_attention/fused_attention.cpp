@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "ops/fused_attention/op.h"
 #include "support/compare.h"
 
@@ -30,6 +32,32 @@ TEST(FusedAttention, RefusesADtypeThatItDoesNotSupport) {
   EXPECT_TRUE(supports(at::kDouble, at::kCPU));
   EXPECT_FALSE(supports(at::kDouble, at::kCUDA));
   EXPECT_FALSE(supports(at::kFloat, at::kMPS));
+}
+
+TEST(FusedAttention, LearnsOffsetsOfAsManyNodesAsTilesAreListed) {
+  const auto most = [](at::ScalarType dtype, int64_t width, TileKind kind, at::DeviceType device) {
+    return ops::fused_attention::most_learned_nodes({dtype, width, width, kind, Weighting::kernel, device});
+  };
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(most(at::kBFloat16, 64, TileKind::offsets, at::kCUDA), 524288);
+  EXPECT_EQ(most(at::kBFloat16, 65, TileKind::offsets, at::kCUDA), 262144);
+  EXPECT_EQ(most(at::kFloat, 64, TileKind::offsets, at::kCUDA), 262144);
+  EXPECT_EQ(most(at::kFloat, 64, TileKind::offsets, at::kCPU), kAny);
+  for (const TileKind kind : {TileKind::ones, TileKind::matrix, TileKind::places, TileKind::factors}) {
+    EXPECT_EQ(most(at::kBFloat16, 64, kind, at::kCUDA), kAny);
+  }
+}
+
+TEST(FusedAttention, MakesTheGradientOfTheMaskByTilesThatFitTheRows) {
+  const auto tile = [](at::ScalarType dtype, int64_t width, TileKind kind, int64_t nodes) {
+    return ops::fused_attention::gradient_tile({dtype, width, width, kind, Weighting::kernel, at::kCUDA}, nodes);
+  };
+  EXPECT_EQ(tile(at::kBFloat16, 64, TileKind::offsets, 1025), 128);
+  EXPECT_EQ(tile(at::kBFloat16, 64, TileKind::matrix, 1025), 128);
+  EXPECT_EQ(tile(at::kBFloat16, 64, TileKind::offsets, 1024), 64);
+  EXPECT_EQ(tile(at::kBFloat16, 65, TileKind::offsets, 1025), 64);
+  EXPECT_EQ(tile(at::kBFloat16, 64, TileKind::places, 1025), 64);
+  EXPECT_EQ(tile(at::kFloat, 64, TileKind::offsets, 1025), 64);
 }
 
 }  // namespace
