@@ -37,7 +37,7 @@ def main():
         where = folder.relative_to(ROOT)
         wrong += [f"{where}: has no {name}" for name in ("op.h", "op.cpp") if not (folder / name).exists()]
         tests = ROOT / "tests/ops" / folder.name
-        if folder.name != "deprecated" and not any(tests.glob("*.cpp")):
+        if not any(tests.glob("*.cpp")):
             wrong.append(f"{where}: has no tests in {tests.relative_to(ROOT)}")
         for file in sorted(folder.glob("*.cpp")):
             for key in registered(file.read_text()):

@@ -1,8 +1,8 @@
 #pragma once
 
 // What models, data sets and training parse most; torch/torch.h would cost four times as much.
-// Of torch's inline functions nothing is hidden: they have static variables that must be one in the process, such as
-// whether the number of threads of a thread is set.
+// Torch's inline functions stay visible: a process must have one copy of their static variables, such as whether the
+// number of threads of a thread is set.
 #pragma GCC visibility push(default)
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

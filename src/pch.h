@@ -1,8 +1,8 @@
 #pragma once
 
 // The headers that cost seconds to parse. Kernels on raw pointers do not see them.
-// Of torch's inline functions nothing is hidden: they have static variables that must be one in the process, such as
-// whether the number of threads of a thread is set.
+// Torch's inline functions stay visible: a process must have one copy of their static variables, such as whether the
+// number of threads of a thread is set.
 #pragma GCC visibility push(default)
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -51,7 +51,7 @@ struct WalkOptions {
 
 class KeptLoads;
 
-/// What walks from every node leave behind, independent of f: for row i the triples (column, hop, load), one for each
+/// The visits of walks from every node, independent of f: for row i the triples (column, hop, load), one for each
 /// node reached at each hop, ordered by column and then hop, with the loads summed over the walkers that met there.
 ///
 /// A walk's load is 1 at its start (hop 0) and is multiplied by W_uv/(q(v|u)(1−h_t)) by the hop t → t+1 from u to v, q
@@ -154,12 +154,12 @@ WalkTable extend_walks(const WalkTable& table, const Graph& graph, int64_t more_
 
 struct ResampledWalks {
   WalkTable table;
-  int64_t rows = 0;  ///< how many were sampled anew
+  int64_t rows = 0;  ///< how many were sampled again
 };
 
 /// The table that sample_walks gives on `after`, bit for bit, from the one on `before`, a graph of as many nodes: only
-/// the rows that visit a node whose row of W, or of the proposals, has changed are sampled anew. `proposal_weights` are
-/// those of `after`, with Proposal::given.
+/// the rows that visit a node whose row of W, or of the proposals, has changed are sampled again. `proposal_weights`
+/// are those of `after`, with Proposal::given.
 ResampledWalks resample_walks(const WalkTable& table, const Graph& before, const Graph& after,
                               const at::Tensor& proposal_weights = {});
 

@@ -9,7 +9,7 @@
 
 namespace topomask {
 
-/// The first row of a CSR pattern at or behind `position` in 0 … entries + rows, where row i starts at offsets[i] + i:
+/// The first row of a CSR pattern at or after `position` in 0 … entries + rows, where row i starts at offsets[i] + i:
 /// a row weighs its entries, and one more so that empty rows count.
 inline int64_t row_at(const int64_t* offsets, int64_t rows, int64_t position) {
   int64_t low = 0, high = rows;

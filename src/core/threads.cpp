@@ -26,13 +26,14 @@ int64_t quota_in(const std::filesystem::path& quota_file, const std::filesystem:
 
 /// The path of a line such as 0::/user.slice or 4:cpu,cpuacct:/user.slice whose controllers are these.
 std::string path_of(const std::string& group, const std::string& controller) {
+  const auto listed = [](const std::string& names) { return ',' + names + ','; };
   std::istringstream lines(group);
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers == "," + controller + "," ||
-        (!controller.empty() && controllers.find("," + controller + ",") != std::string::npos)) {
+    const std::string controllers = listed(line.substr(first + 1, second - first - 1));
+    if (controllers == listed(controller) ||
+        (!controller.empty() && controllers.find(listed(controller)) != std::string::npos)) {
       return line.substr(second + 1);
     }
   }

@@ -21,7 +21,7 @@ TOPOMASK_HOST_DEVICE uint32_t direction_word(PhiloxWords words, int64_t hop) {
   return hop % 2 == 0 ? words.b : words.d;
 }
 
-/// Of antithetic walkers, two by two: both take the halting words of the even one, and the odd one adds ½ to them.
+/// Antithetic walkers come in pairs: both take the halting words of the even one, and the odd one adds ½ to them.
 TOPOMASK_HOST_DEVICE uint32_t even_of_couple(uint32_t number) {
   return number & ~1u;
 }

@@ -26,7 +26,7 @@ class ColumnUnion {
 
   int64_t total() const { return total_; }  ///< columns added, repeated ones too
 
-  /// Appends the union to `out` and starts anew.
+  /// Appends the union to `out` and starts again.
   void take(std::vector<int32_t>& out) {
     const int64_t groups = total_ == 0 ? 0 : high_ / (kWord * kWord) - low_ / (kWord * kWord) + 1;
     if (lists_.size() == 1) {

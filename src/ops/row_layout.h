@@ -5,7 +5,7 @@
 #include <array>
 
 // Where the rows of a result [B, H, N, C] lie: one head after the other, or, nodes first, the heads of a node side by
-// side, as the layer behind attention reads them.
+// side, as the layer after attention reads them.
 
 namespace topomask::ops {
 

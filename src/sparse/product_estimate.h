@@ -13,7 +13,7 @@ struct ProductEstimate {
   double work = 0;  ///< multiply-adds, from left to right
 };
 
-/// Of A₀·A₁ᵀ·A₂·A₃ᵀ···, all on one device, where the estimate is made.
+/// The estimate for A₀·A₁ᵀ·A₂·A₃ᵀ···. All factors are on one device, where it is made.
 ProductEstimate estimate_product(const std::vector<PatternPtr>& factors);
 
 /// The same by tensor operations on any device: what estimate_product does on a GPU, where two sizes a factor are read

@@ -26,7 +26,7 @@ class SuggestTarget {
   int64_t hops(Estimator estimator, double tolerance) const;
 
   MaskPtr sampled(Estimator estimator, const WalkOptions& walks) const;
-  /// Of one attention, as the planner estimates it.
+  /// The time of one attention, as the planner estimates it.
   double seconds(const Mask& mask) const;
 
  private:

@@ -49,8 +49,8 @@ struct EarlierWalks {
   uint32_t first_row = 0;  ///< the node that offsets[0] belongs to
 };
 
-/// Turns the visits of a batch into rows of a table, behind each other: per row the triples (column, hop, load, count)
-/// in order, and the entries of Φ̂, their columns and ends.
+/// Turns the visits of a batch into rows of a table, one after the other: per row the triples (column, hop, load,
+/// count) in order, and the entries of Φ̂, their columns and ends.
 template <class T>
 struct CollectArgs {
   Walkers<T> visits;    ///< as WalkBatch keeps them

@@ -21,8 +21,9 @@ class CudaWalks {
   WalkTable::Arrays table() const;
 
   /// The visits of the walks from nodes first … first+count−1, row by row and by walker: the start of each walk and one
-  /// for every hop. offsets int64 [count+1], columns int32, hops int64 and loads [V]. How many is read back. Of the
-  /// walkers of each node only `walkers` after the first `skipped`; whole ensembles of repelling ones.
+  /// for every hop. offsets int64 [count+1], columns int32, hops int64 and loads [V]. V is read back from the device.
+  /// Only `walkers` walkers of each node after the first `skipped` are taken; repelling ones must be taken in whole
+  /// ensembles.
   struct Visits {
     at::Tensor offsets, columns, hops, loads;
   };

@@ -18,7 +18,7 @@ class GroupProducts {
   /// G[t, u] of earlier groups of this row.
   void add_product(uint32_t t, uint32_t u, T value);
 
-  /// Ends the row: its entries t ≤ u, by t and then u, behind those of the rows before; how many.
+  /// Ends the row: appends its entries t ≤ u, by t and then u, to those of the rows before. Returns their number.
   int64_t finish_row();
 
   /// Takes the last `count` entries, those of the row that was ended last, back as products of earlier groups.

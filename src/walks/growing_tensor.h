@@ -30,7 +30,7 @@ class GrowingTensor {
     return tensor_.mutable_data_ptr<T>();
   }
 
-  /// What was reserved behind the end was never touched, so it costs an address only; far too much is given back.
+  /// What was reserved after the end was never touched, so it costs an address only; far too much is given back.
   at::Tensor finish() const {
     const at::Tensor result = tensor_.narrow(0, 0, used_);
     return tensor_.size(0) - used_ > used_ / 8 + 4096 ? result.clone() : result;

@@ -71,7 +71,7 @@ Result sample_walks_separate(const Tensor& offsets, const Tensor& columns, const
                                               ensemble, proposal, proposal_weights, group_products, seed, first_walker);
 }
 
-/// The arguments behind the pattern, and the results.
+/// The arguments after the pattern, and the results.
 constexpr const char* kRest =
     "Tensor weights, *, int walkers=4, float halting_probability=0.5, int max_hops=100, int? fixed_hops=None, "
     "Tensor? survival=None, int exact_hops=0, str coupling='independent', int ensemble=0, str proposal='uniform', "

@@ -41,7 +41,7 @@ uint32_t checksum_of(const Header& header) {
   return io::extend_crc(0, {reinterpret_cast<const char*>(&header) + kSkipped, sizeof(header) - kSkipped});
 }
 
-/// The arrays behind a header, in the order of the file.
+/// The arrays after a header, in the order of the file.
 std::vector<at::Tensor*> content(const Header& header, WalkTable::Arrays& arrays, WalkOptions& options) {
   std::vector<at::Tensor*> tensors = {&arrays.offsets, &arrays.columns, &arrays.hops, &arrays.loads, &arrays.counts};
   if (header.flags & kProducts) {

@@ -24,7 +24,7 @@ Tensor starts_of(const Tensor& a, const Tensor& b) {
   return starts.nonzero().flatten();
 }
 
-/// Behind each start, where the next one is.
+/// The place of the start after each one; `size` after the last.
 Tensor ends_of(const Tensor& starts, int64_t size) {
   return at::cat({starts.slice(0, 1), at::full({std::min<int64_t>(1, starts.size(0))}, size, starts.options())});
 }
@@ -54,7 +54,7 @@ VisitProducts visit_products(const Tensor& columns, const Tensor& hops, const Te
   team = team.index_select(0, meetings);
   place = place.index_select(0, meetings);
 
-  // Each of them with itself and those behind it at the same node.
+  // Each meeting is paired with itself and with those after it at the same node.
   const int64_t count = team.size(0);
   const Tensor node = place.bitwise_right_shift(kHopBits), nodes = starts_of(team, node);
   const Tensor behind = ends_of(nodes, count), ends = at::repeat_interleave(behind, behind - nodes);

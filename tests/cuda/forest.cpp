@@ -76,7 +76,7 @@ TEST_F(Forests, OfLowRankAreTheCpus) {
     const int64_t nodes = parent.size(0);
     SCOPED_TRACE(c10::str(nodes, " nodes"));
     const Forest forest(parent, 0.001 + 0.01 * at::rand({nodes}, at::kDouble));
-    // Of a rank below and above what is done at once.
+    // The ranks are below and above what is done at once.
     expect_same(tree_mask(forest, F::polynomial({1.0, -0.5, 0.02})), cuda_, 1e-9);
     expect_same(tree_mask(forest, F::smooth([](double d) { return 1 / (1 + d); }, 1e-12)), cuda_, 1e-9);
   }

@@ -29,6 +29,8 @@ TEST_F(Knn, IsTheCpusGraph) {
 
 TEST_F(Knn, OfTooManyNeighboursIsRefused) {
   EXPECT_ERROR(Graph::knn(at::rand({99, 3}, cuda_), {.k = 40}), "knn: k must be in [1, 32] on a GPU");
+  EXPECT_ERROR(cloud_neighbours(at::rand({1, 9, 33}, cuda_), 2),
+               "nearest_points: k must be in [1, 32] on a GPU, and points must have 1 to 32 coordinates there");
 }
 
 TEST_F(Knn, OfCloudsIsTheCpus) {

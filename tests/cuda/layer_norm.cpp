@@ -18,8 +18,8 @@ std::vector<at::Tensor> by_torch_in_double(const at::Tensor& x, const at::Tensor
   return all;
 }
 
-/// More rows than the chip holds at once, and a last block that is not full. Of so many rows of four values, some are
-/// nearly constant, where float32 loses digits.
+/// More rows than the chip holds at once, and a last block that is not full. Among so many rows of four values, some
+/// are nearly constant, where float32 loses digits.
 TEST_F(LayerNormRowsCuda, AreTheDoublesOverManyRows) {
   for (const int64_t width : {4, 64, 128, 256}) {
     for (const auto& [type, out_type, tolerance] :
@@ -48,7 +48,7 @@ TEST_F(LayerNormRowsCuda, AreTheDoublesOverManyRows) {
   }
 }
 
-/// A large mean beside small differences, which a variance from squares alone would lose.
+/// A large mean with small differences, which a variance from squares alone would lose.
 TEST_F(LayerNormRowsCuda, KeepSmallDifferencesAroundALargeMean) {
   const at::Tensor x = (testing::normal({1000, 64}, 1) * 0.5 + 3000).to(cuda_, at::kFloat), one = at::ones({64}, cuda_),
                    none = at::zeros({64}, cuda_);

@@ -45,13 +45,18 @@ T* data(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
+/// The tensor, or a copy, contiguous from a multiple of 16 bytes on: a view may begin anywhere.
+inline at::Tensor aligned(const at::Tensor& tensor) {
+  const at::Tensor rows = tensor.contiguous();
+  return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : rows.clone();
+}
+
 /// [B, H, N, C] → contiguous rows of a multiple of 8 values, zero in the padding, which makes them 16-byte aligned; the
 /// tensor itself where it is that already.
 inline at::Tensor to_rows(const at::Tensor& tensor) {
   constexpr int64_t kUnit = 8;
   const int64_t missing = (kUnit - tensor.size(3) % kUnit) % kUnit;
-  at::Tensor rows = missing == 0 ? tensor.contiguous() : at::constant_pad_nd(tensor, {0, missing}).contiguous();
-  return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : rows.clone();
+  return aligned(missing == 0 ? tensor : at::constant_pad_nd(tensor, {0, missing}));
 }
 
 /// The same for kernels that take the distance between rows: the tensor itself also where rows do not follow one

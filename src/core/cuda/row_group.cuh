@@ -75,7 +75,7 @@ class RowGroup {
     return lane_ < kBatch;
   }
 
-  /// The part of a row of `width` values; zeros behind its end.
+  /// The part of a row of `width` values; zeros past its end.
   __device__ __forceinline__ Part load(const T* row, int width) const {
     Part part;
 #pragma unroll
@@ -86,8 +86,8 @@ class RowGroup {
     return part;
   }
 
-  /// Where this thread reads in the rows of a matrix [., width] of rows `stride` bytes apart. Behind the end of a row
-  /// it reads the first packet again: what it is multiplied with is zero, or is not stored.
+  /// Where this thread reads in the rows of a matrix [., width] of rows `stride` bytes apart. Past the end of a row it
+  /// reads the first packet again: what it is multiplied with is zero, or is not stored.
   struct Reader {
     const char* at[kChunks];
     uint32_t stride;
@@ -308,7 +308,7 @@ struct Place {
     return place;
   }
 
-  /// The same row, `distance` slices on; without entries behind the last of them.
+  /// The same row, `distance` slices on; it has no entries past the last slice.
   __device__ __forceinline__ Place moved(int64_t distance, int64_t slices) const {
     Place place = *this;
     place.valid = valid && slice + distance < slices;

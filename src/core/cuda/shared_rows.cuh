@@ -10,9 +10,9 @@ namespace topomask::cuda {
 
 inline constexpr int kTileRows = 16;
 
-/// Sixteen rows of kWidth values of 16 bits in shared memory, in packets of eight that trade places, so that neither
-/// eight packets of a row nor the same one of eight rows share banks. `base` is a multiple of the bytes of a row: what
-/// differs between the steps of a loop is then added, or flips bits, and is known to the compiler.
+/// Sixteen rows of kWidth values of 16 bits in shared memory, in packets of eight that are permuted (swizzled), so that
+/// neither eight packets of a row nor the same one of eight rows share banks. `base` is a multiple of the bytes of a
+/// row: what differs between the steps of a loop is then added, or flips bits, and is known to the compiler.
 template <int kWidth>
 struct SharedRows {
   static constexpr int kPackets = kWidth / 8, kRowBytes = kWidth * 2, kBytes = kTileRows * kRowBytes;

@@ -51,7 +51,7 @@ __device__ __forceinline__ float dot_of_two(uint32_t a, uint32_t b) {
   return static_cast<float>(x.x) * static_cast<float>(y.x) + static_cast<float>(x.y) * static_cast<float>(y.y);
 }
 
-/// Stays in a register: it would be made anew at every use, and the number of the block is slow to read.
+/// The address is kept in a register. It would be recomputed at every use, and the number of the block is slow to read.
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   auto address = static_cast<uint32_t>(__cvta_generic_to_shared(p));
   asm("" : "+r"(address));
@@ -121,7 +121,7 @@ class TensorCoreRows {
   }
 
   /// The row of this quarter of the warp times the one that `packet` is of, in each of its lanes. As it is stored, that
-  /// packet is of columns 2r and 2r + 1 of the right operand, the halves of the row that quarter r has. Of the product,
+  /// packet is of columns 2r and 2r + 1 of the right operand, the halves of the row that quarter r has. In the product,
   /// lane 5r has both halves times themselves.
   __device__ __forceinline__ float dot(const uint4& packet) const {
     float product[4] = {};

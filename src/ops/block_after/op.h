@@ -4,7 +4,7 @@
 
 #include "core/internal_api.h"
 
-// The half of a transformer block behind attention, on the CPU: y = x + out·wpᵀ + bp, then
+// The half of a transformer block after attention, on the CPU: y = x + out·wpᵀ + bp, then
 // y + gelu(norm(y)·w1ᵀ + b1)·w2ᵀ + b2. x is [N, width], out is [heads, N, width / heads]; float32 or float64, `low`
 // computes the products in bfloat16. The operators `block_after` and `block_after_backward`, which
 // python/topomask/block_rows.py calls and differentiates.

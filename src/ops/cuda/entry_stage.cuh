@@ -103,7 +103,7 @@ class EntryStage {
   bool whole_;
   int chunks_;
   int shift_[2];   ///< from an entry of row g or g + 8 to its place in shared memory
-  int behind_[2];  ///< the entry behind this lane's cells of the last chunk; a row ends with those of its last lane
+  int behind_[2];  ///< the entry after this lane's cells of the last chunk; a row ends with those of its last lane
 };
 
 }  // namespace topomask::cuda

@@ -61,7 +61,7 @@ class RowTile {
   struct Memory {
     alignas(256) unsigned char stages[2][2][Rows::kBytes];
   };
-  /// Of this thread, g and t as in multiply_add.
+  /// The indices of this thread; g and t are those of multiply_add.
   const int lane = threadIdx.x, g = threadIdx.x / 4, t = threadIdx.x % 4;
   int64_t first_row, first_entry;
   int rows, entries;
@@ -87,8 +87,8 @@ class RowTile {
   /// Whether the tile has a row; long ones are left to blocks of their own.
   __device__ __forceinline__ bool has(int row) const { return row < rows && (left_out_ >> row & 1) == 0; }
 
-  /// The tile's own rows of `nodes` as left operand, zero behind their end. Rows that are not there are some row: no
-  /// one looks at them.
+  /// The tile's own rows of `nodes` as left operand, zero after their end. Rows past the last one repeat it and are not
+  /// used.
   __device__ __forceinline__ void load_own(uint32_t (&words)[kWidth / 16][4], const Nodes<T>& nodes) const {
     const T* upper = nodes.rows + (first_row + min(g, rows - 1)) * nodes.pitch + 2 * t;
     const T* lower = nodes.rows + (first_row + min(g + 8, rows - 1)) * nodes.pitch + 2 * t;
@@ -219,7 +219,7 @@ class RowTile {
     return {stages_ + (2 * stage + matrix) * Rows::kBytes};
   }
 
-  /// Asks for the rows of nodes that the columns of a chunk name; zeros behind their end.
+  /// Requests the rows of nodes that the columns of a chunk name; zeros after their end.
   __device__ __forceinline__ void ask_rows(const Rows& to, const uint32_t (&columns)[kSteps],
                                            const Nodes<T>& nodes) const {
     const int packet = lane % Rows::kPackets;

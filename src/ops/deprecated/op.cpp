@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <mutex>
+#include <set>
+#include <string>
+
 #include "ops/factored_product/op.h"
 #include "ops/sparse_attention/op.h"
 #include "ops/spmm/op.h"
@@ -14,9 +18,23 @@
 
 namespace topomask::ops::deprecated {
 
+namespace {
+
+/// Whether it is asked for the first time with this operator.
+bool is_first(const char* op) {
+  static std::mutex mutex;
+  static std::set<std::string> named;
+  const std::lock_guard lock(mutex);
+  return named.insert(op).second;
+}
+
+}  // namespace
+
 void warn(const char* op, const char* form) {
-  TORCH_WARN_ONCE("topomask::", op, ": the tensors of a pattern are one argument now, a list ", form,
-                  "; the form with separate arguments will be removed");
+  // TORCH_WARN_ONCE here would be once for all operators: only the first that is called would be named.
+  if (!c10::WarningUtils::get_warnAlways() && !is_first(op)) return;
+  TORCH_WARN("topomask::", op, ": the tensors of a pattern are one argument now, a list ", form,
+             "; the form with separate arguments will be removed");
 }
 
 namespace {

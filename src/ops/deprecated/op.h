@@ -12,7 +12,7 @@ void define_sparse_attention(torch::Library& library);
 void define_factored_product(torch::Library& library);
 void define_walk_table(torch::Library& library);
 
-/// Says once that the tensors of a pattern are one argument of `op` now, the list `form`.
+/// Says once for each `op` that the tensors of a pattern are one argument of it now, the list `form`.
 void warn(const char* op, const char* form = "[offsets, columns, t_offsets, t_columns, t_index]");
 
 }  // namespace topomask::ops::deprecated

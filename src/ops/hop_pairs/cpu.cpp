@@ -87,7 +87,7 @@ Tensor values_cpu(const Tensor& g, const Tensor& offsets, const Tensor& pairs, c
   check_lists("hop_pair_values", g, "g", offsets, pairs, sums);
   const int64_t heads = g.size(0), entries = offsets.size(0) - 1, count = g.size(1);
   const int64_t blocks = (heads + kHeadBlock - 1) / kHeadBlock;
-  // [blocks, 256, kHeadBlock]: heads of a block side by side, and a zero for pairs that g has not.
+  // [blocks, 256, kHeadBlock]: heads of a block side by side, and a zero for pairs missing from g.
   const Tensor arranged = at::constant_pad_nd(g, {0, 256 - count, 0, blocks * kHeadBlock - heads})
                               .view({blocks, kHeadBlock, 256})
                               .transpose(1, 2)

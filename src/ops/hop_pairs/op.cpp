@@ -34,7 +34,7 @@ TableTensors::TableTensors(const char* name, TensorList tensors) {
 
 MeetingTensors check_make(TensorList left, TensorList right, TensorList product, int64_t terms) {
   const char* op = "hop_pairs";
-  TORCH_CHECK(terms >= 1 && terms <= kMostTerms, op, ": terms must be in [1, ", kMostTerms, "], got ", terms);
+  TORCH_CHECK(supports(terms), op, ": terms must be in [1, ", kMostTerms, "], got ", terms);
   TORCH_CHECK(product.size() >= 2, op, ": product must be a list of offsets and columns, got ", product.size());
   MeetingTensors m{{"left", left}, {"right", right}, product[0].contiguous(), product[1].contiguous()};
   TORCH_CHECK(m.left.loads.options().type_equal(m.right.loads.options()), op,

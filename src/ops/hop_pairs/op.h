@@ -23,6 +23,10 @@ constexpr int64_t pair_count(int64_t terms) {
 }
 /// The most coefficients that f may have: pairs are stored as bytes.
 inline constexpr int64_t kMostTerms = 22;
+/// Whether the operators take an f of so many coefficients.
+constexpr bool supports(int64_t terms) {
+  return terms >= 1 && terms <= kMostTerms;
+}
 
 /// Offsets int32 [entries + 1], numbers of pairs uint8 [L] and their sums [L] for each entry of `product`, offsets and
 /// columns of a pattern. A side is a table of walks: offsets int64 [rows + 1] and columns int32 of its features, the

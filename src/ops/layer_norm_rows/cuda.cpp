@@ -15,7 +15,7 @@ namespace {
 
 using at::Tensor;
 
-/// f(T{}, O{}) for the types of x and of the result, which is_supported accepts.
+/// f(T{}, O{}) for the types of x and of the result, which supports() accepts.
 template <class F>
 void with_types(at::ScalarType x, at::ScalarType out, const F& f) {
   if (x == at::kBFloat16) return f(__nv_bfloat16{}, __nv_bfloat16{});
@@ -26,16 +26,10 @@ void with_types(at::ScalarType x, at::ScalarType out, const F& f) {
 }
 
 void check_supported(const char* op, const Tensor& x, at::ScalarType dtype) {
-  TORCH_CHECK(is_supported(x.size(-1), x.scalar_type(), dtype), op,
+  TORCH_CHECK(supports(x.size(-1), x.scalar_type(), dtype), op,
               ": x must be float32, bfloat16 or float16 [..., width], width a multiple of 4 of at most 256, and dtype "
               "that of x or narrower, on cuda, got ",
               describe(x), " and dtype ", dtype);
-}
-
-/// Contiguous, and aligned as the kernels read it.
-Tensor readable(const Tensor& x) {
-  const Tensor rows = x.contiguous();
-  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
 }
 
 cuda::NormSizes sizes_of(const Tensor& x) {
@@ -49,7 +43,8 @@ Three forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, do
   const at::TensorOptions sums = x.options().dtype(at::kFloat);
   const Tensor out = at::empty(x.sizes(), x.options().dtype(dtype)),
                mean = at::empty(x.sizes().slice(0, x.dim() - 1), sums), rstd = at::empty_like(mean);
-  const Tensor rows = readable(x), w = readable(weight.to(at::kFloat)), b = readable(bias.to(at::kFloat));
+  const Tensor rows = cuda::aligned(x), w = cuda::aligned(weight.to(at::kFloat)),
+               b = cuda::aligned(bias.to(at::kFloat));
   with_types(x.scalar_type(), dtype, [&]<class T, class O>(T, O) {
     cuda::layer_norm_rows<T, O>(cuda::data<const T>(rows), cuda::data<const float>(w), cuda::data<const float>(b),
                                 cuda::data<O>(out), cuda::data<float>(mean), cuda::data<float>(rstd),
@@ -66,8 +61,8 @@ Three backward_cuda(const Tensor& grad, const Tensor& x, const Tensor& weight, c
   const cuda::NormSizes sizes = sizes_of(x);
   const Tensor of_x = at::empty(x.sizes(), x.options());
   const Tensor sums = at::empty({cuda::layer_norm_rows_blocks(sizes), 2, sizes.width}, mean.options());
-  const Tensor g = readable(grad), rows = readable(x), w = readable(weight.to(at::kFloat)), m = mean.contiguous(),
-               r = rstd.contiguous();
+  const Tensor g = cuda::aligned(grad), rows = cuda::aligned(x), w = cuda::aligned(weight.to(at::kFloat)),
+               m = mean.contiguous(), r = rstd.contiguous();
   with_types(x.scalar_type(), grad.scalar_type(), [&]<class T, class O>(T, O) {
     cuda::layer_norm_rows_backward<T, O>(cuda::data<const O>(g), cuda::data<const T>(rows), cuda::data<const float>(w),
                                          cuda::data<const float>(m), cuda::data<const float>(r), cuda::data<T>(of_x),

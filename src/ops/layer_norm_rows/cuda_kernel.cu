@@ -52,7 +52,7 @@ struct RowPart {
     return (chunk * kLanes + static_cast<int>(threadIdx.x) % kLanes) * kUnit;
   }
 
-  /// Zeros behind the end of the row, and where it is not wanted.
+  /// Loads zeros past the end of the row, and where the row is not wanted.
   template <class T>
   __device__ __forceinline__ void load(const T* row, int width, bool wanted = true) {
 #pragma unroll

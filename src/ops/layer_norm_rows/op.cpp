@@ -54,7 +54,7 @@ void check_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, c
   check_statistic("rstd", rstd);
 }
 
-bool is_supported(int64_t width, at::ScalarType x, at::ScalarType dtype) {
+bool supports(int64_t width, at::ScalarType x, at::ScalarType dtype) {
   const auto is_low = [](at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; };
   const bool types = x == at::kFloat ? dtype == at::kFloat || is_low(dtype) : is_low(x) && dtype == x;
   return types && width > 0 && width <= 256 && width % 4 == 0;
@@ -63,7 +63,7 @@ bool is_supported(int64_t width, at::ScalarType x, at::ScalarType dtype) {
 bool supports(const Tensor& x, const Tensor& weight, const Tensor& bias, at::ScalarType dtype) {
   if (!x.is_cuda() || x.dim() == 0 || !weight.defined() || !bias.defined()) return false;
   const at::ScalarType type = weight.scalar_type();
-  return is_supported(x.size(-1), x.scalar_type(), dtype) && (type == at::kFloat || type == x.scalar_type()) &&
+  return supports(x.size(-1), x.scalar_type(), dtype) && (type == at::kFloat || type == x.scalar_type()) &&
          bias.scalar_type() == type && weight.device() == x.device() && bias.device() == x.device();
 }
 

@@ -21,7 +21,7 @@ at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
 /// Whether there is a kernel on the GPU: a width of 4, 8, …, 256, x in float32, bfloat16 or float16, `dtype` that of x
 /// or one of the latter two for x in float32.
 bool supports(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::ScalarType dtype);
-bool is_supported(int64_t width, at::ScalarType x, at::ScalarType dtype);
+bool supports(int64_t width, at::ScalarType x, at::ScalarType dtype);
 
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 

@@ -35,8 +35,8 @@ struct LowRankLevelArgs {
 };
 
 /// y_i += Σ_k receive_k(i) Σ_j send_k(j) x_j over the pairs of different groups of a component, for the terms
-/// k = first … first+kRanks−1. What other groups send is summed in front of a group and behind it, never as a
-/// difference: growing functions lose no digits.
+/// k = first … first+kRanks−1. What other groups send is summed separately over the groups before and after the
+/// receiving one, never as a difference: growing functions lose no digits.
 template <class T>
 void low_rank_level(const LowRankLevelArgs<T>& args, int64_t first, cudaStream_t stream);
 

@@ -44,23 +44,25 @@ Tensor nearest_in_clouds(const Tensor& queries, const Tensor& points, int64_t k,
   return nearest;
 }
 
+void check_supported(const char* op, const Tensor& points, int64_t k) {
+  TORCH_CHECK(supports(k, points.size(-1), at::kCUDA), op, ": k must be in [1, ", kMostCudaNeighbours,
+              "] on a GPU, and points must have 1 to ", kMostCudaDims, " coordinates there, got k = ", k,
+              " and points ", describe(points));
+}
+
 Tensor nearest_neighbours_cuda(const Tensor& given, int64_t k) {
   const Tensor points = given.contiguous();
-  TORCH_CHECK(
-      is_real(points.scalar_type()) && points.dim() == 2 && points.size(1) >= 1 && points.size(1) <= cuda::kMostDims,
-      "knn: points must be float32 or float64 [N, 1 to ", cuda::kMostDims, "] on a GPU, got ", describe(points));
-  TORCH_CHECK(k >= 1 && k <= cuda::kMostNeighbours && k < points.size(0), "knn: k must be in [1, ",
-              cuda::kMostNeighbours, "] on a GPU, below the number of points, got ", k);
+  TORCH_CHECK(is_real(points.scalar_type()) && points.dim() == 2,
+              "knn: points must be float32 or float64 [N, dims], got ", describe(points));
+  check_supported("knn", points, k);
+  TORCH_CHECK(k < points.size(0), "knn: k must be below the number of points, ", points.size(0), ", got ", k);
   const Tensor cloud = points.unsqueeze(0);
   return nearest_in_clouds(cloud, cloud, k, true).squeeze(0);
 }
 
 Tensor nearest_points_cuda(const Tensor& queries, const Tensor& points, int64_t k, bool exclude_self) {
   check_clouds(queries, points, k, exclude_self);
-  TORCH_CHECK(k <= cuda::kMostNeighbours, "nearest_points: k must be at most ", cuda::kMostNeighbours,
-              " on a GPU, got ", k);
-  TORCH_CHECK(points.size(2) <= cuda::kMostDims, "nearest_points: points must have at most ", cuda::kMostDims,
-              " coordinates on a GPU, got ", describe(points));
+  check_supported("nearest_points", points, k);
   return nearest_in_clouds(queries.contiguous(), points.contiguous(), k, exclude_self);
 }
 

@@ -22,7 +22,7 @@ struct Nearest {
       index[i] = -1;
     }
   }
-  /// Candidates come by ascending index: an equal one stays behind.
+  /// Candidates come by ascending index: one at the same distance goes after the earlier ones.
   __device__ __forceinline__ void offer(Distance d, int32_t j) {
     if (!(d < distance[kCapacity - 1])) return;
 #pragma unroll
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads) part_kernel(const KnnArgs<T> a) {
   const int64_t cloud = blockIdx.z;
   const T* points = a.points + cloud * a.count * dims;
   const T* queries = a.queries + cloud * a.queried * dims;
-  T own[kDims > 0 ? kDims : kMostDims];
+  T own[kDims > 0 ? kDims : ops::nearest_neighbours::kMostCudaDims];
   for (int d = 0; d < dims; ++d) own[d] = i < a.queried ? queries[i * dims + d] : T(0);
   const int64_t share = (a.count + a.parts - 1) / a.parts;
   const int64_t begin = blockIdx.y * share, end = begin + share < a.count ? begin + share : a.count;
@@ -204,7 +204,7 @@ void knn(const KnnArgs<T>& args, cudaStream_t stream) {
   if (args.k <= 4) return run<T, 4>(args, stream);
   if (args.k <= 8) return run<T, 8>(args, stream);
   if (args.k <= 16) return run<T, 16>(args, stream);
-  run<T, kMostNeighbours>(args, stream);
+  run<T, ops::nearest_neighbours::kMostCudaNeighbours>(args, stream);
 }
 
 template void knn(const KnnArgs<float>&, cudaStream_t);

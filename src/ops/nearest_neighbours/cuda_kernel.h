@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "ops/nearest_neighbours/limits.h"
+
 namespace topomask::cuda {
 
 /// The k nearest of N points to each of Q queries, in each of several clouds, all pairs compared: points [clouds, N,
@@ -24,8 +26,6 @@ struct KnnArgs {
   int32_t* part_index;    ///< likewise
   int32_t* nearest;
 };
-
-inline constexpr int kMostNeighbours = 32, kMostDims = 32;
 
 template <class T>
 void knn(const KnnArgs<T>& args, cudaStream_t stream);

@@ -8,13 +8,13 @@
 namespace TOPOMASK_INTERNAL_API topomask {
 namespace ops::nearest_neighbours {
 
-/// Points with those at the same place told once. Padding and invalid pixels make clouds with thousands of equal
+/// Points with those at the same place listed once. Padding and invalid pixels make clouds with thousands of equal
 /// points: a k-d tree over the places stays shallow, and a query never walks through a heap of ties.
 struct DistinctPoints {
   int64_t dims = 0;
   std::vector<double> places;  ///< [distinct, dims], in the order of first appearance
-  std::vector<int32_t>
-      offsets;  ///< [distinct + 1]: place p holds the points members[offsets[p]] … members[offsets[p+1]-1]
+  /// [distinct + 1]: place p holds the points members[offsets[p]] … members[offsets[p+1]-1].
+  std::vector<int32_t> offsets;
   std::vector<int32_t> members;  ///< [N], ascending inside a place
 
   int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }

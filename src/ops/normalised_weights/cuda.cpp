@@ -39,7 +39,7 @@ Two forward_cuda(const Tensor& scores_in, const Tensor& mask_in, double eps) {
   check(scores_in, mask_in, eps);
   if (!fits(scores_in)) return forward_plain(scores_in, mask_in, eps);
   const c10::cuda::CUDAGuard guard(scores_in.device());
-  const Tensor scores = scores_in.contiguous(), mask = mask_in.contiguous(), weights = at::empty_like(scores);
+  const Tensor scores = cuda::aligned(scores_in), mask = cuda::aligned(mask_in), weights = at::empty_like(scores);
   const Tensor denominator = at::empty({scores.size(0), scores.size(1), scores.size(2)}, mask.options());
   cuda::dispatch(scores.scalar_type(), [&]<class T, class A>(cuda::Types<T, A>) {
     cuda::normalised_weights(arguments<T, A>(scores, mask, denominator, eps), cuda::data<T>(weights),
@@ -53,7 +53,7 @@ Two backward_cuda(const Tensor& grad_in, const Tensor& scores_in, const Tensor& 
                   double eps) {
   if (!fits(scores_in)) return backward_plain(grad_in, scores_in, mask_in, denominator, eps);
   const c10::cuda::CUDAGuard guard(scores_in.device());
-  const Tensor grad = grad_in.contiguous(), scores = scores_in.contiguous(), mask = mask_in.contiguous();
+  const Tensor grad = cuda::aligned(grad_in), scores = cuda::aligned(scores_in), mask = cuda::aligned(mask_in);
   const Tensor grad_scores = at::empty_like(scores);
   // Warps enough to keep the GPU busy, each with a few slices to sum over.
   constexpr int64_t kWarps = 16384;

@@ -12,9 +12,9 @@ namespace ops::product_pattern {
 
 using Two = std::tuple<at::Tensor, at::Tensor>;
 
-/// Where A·Bᵀ can be nonzero, offsets and columns: (i, j) wherever row i of A and row j of B share a column. Of A the
-/// rows are asked for (PatternTensors::kRows), of B the transpose too (kBoth). The number of entries is read back where
-/// they are on a GPU. The operator `product_pattern`.
+/// Where A·Bᵀ can be nonzero, offsets and columns: (i, j) wherever row i of A and row j of B share a column. `a` holds
+/// the rows of A (PatternTensors::kRows), `b` also the transpose of B (kBoth). On a GPU the number of entries is read
+/// back. The operator `product_pattern`.
 Two make(at::TensorList a, at::TensorList b);
 
 /// What the operator asks of its arguments, on every device.

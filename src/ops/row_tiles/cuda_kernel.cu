@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned kWarp = 0xffffffffu;
 constexpr int kTilesPerBlock = 4;
 
-/// Lane r has row r of the tile: where it is, its column there and the one behind, which is on its way.
+/// Lane r has row r of the tile: its position, its column there and the next one, which is loaded ahead.
 class MergedRow {
  public:
   __device__ __forceinline__ MergedRow(const RowTilesArgs& args, int64_t row, bool present) : columns_(args.columns) {
@@ -22,7 +22,7 @@ class MergedRow {
     column_ = look(at_);
     next_ = look(at_ + 1);
   }
-  /// The lowest column that is left in any row; INT_MAX behind all of them.
+  /// The lowest column that is left in any row; INT_MAX after all of them.
   __device__ __forceinline__ int32_t lowest() const { return __reduce_min_sync(kWarp, column_); }
   /// Whether this row has the lowest; goes on where it does.
   __device__ __forceinline__ bool take(int32_t lowest) {

@@ -17,7 +17,7 @@ struct RowTilesArgs {
 
 /// chunks[t] = how many chunks tile t takes.
 void count_chunks(const RowTilesArgs& args, int32_t* chunks, cudaStream_t stream);
-/// Writes the chunks behind the header of `tiles`, which says where those of each tile start.
+/// Writes the chunks after the header of `tiles`, which says where those of each tile start.
 void list_chunks(const RowTilesArgs& args, int32_t* tiles, cudaStream_t stream);
 
 }  // namespace topomask::cuda

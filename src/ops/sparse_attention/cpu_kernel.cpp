@@ -112,8 +112,8 @@ TOPOMASK_INLINE void forward_rows(const AttentionArgs<typename S::Scalar>& args,
   if (args.streaming) S::end_streaming();
 }
 
-/// What `count` ≤ 4 entries leave behind, from e_ij in `scores` and g_i · v_j in `products`: the two scalars for the
-/// pass over columns, grad_values, and ∂L/∂s_ij in place of the products.
+/// Stores the results of `count` ≤ 4 entries, from e_ij in `scores` and g_i · v_j in `products`: the two scalars for
+/// the pass over columns, grad_values, and ∂L/∂s_ij in place of the products.
 template <class S, bool kSoftmax>
 TOPOMASK_INLINE void backward_quad(const AttentionBackwardArgs<typename S::Scalar>& args, int64_t first, int64_t count,
                                    const typename S::Scalar* scores, typename S::Scalar* products,

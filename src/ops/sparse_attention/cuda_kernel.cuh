@@ -10,7 +10,7 @@
 
 // The kernels behind cuda_kernel.h, instantiated for one dtype a file. A group of threads takes a row; it is
 // as wide as the row asks for, so short rows of a narrow type share a warp, and a block takes a row of very many
-// entries. bfloat16 has kernels of its own, tiled_attention.cuh, where the tiles of a pattern are known.
+// entries. bfloat16 has kernels of its own, tiled_kernel.cuh, where the tiles of a pattern are known.
 
 namespace topomask::cuda {
 

@@ -13,8 +13,8 @@
 
 // The kernels behind cuda_kernel.h for bfloat16 where the tiles of a pattern are known: sixteen rows a warp,
 // on the tensor cores. Scores and sums are float32; weights are rounded to bfloat16 where they multiply rows of nodes.
-// (float16 could overflow there.) A node that is not finite spoils the sixteen rows of every tile that reads it, not
-// only those with an entry for it.
+// (float16 could overflow there.) A node that is not finite makes NaN of the sixteen rows of every tile that reads it,
+// not only of those with an entry for it.
 
 namespace topomask::cuda {
 
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kForwardBlocks)
                  1.f / clamped(denominator[0], a.eps), 1.f / clamped(denominator[1], a.eps));
 }
 
-/// The pass over rows, as in sparse_attention.cuh.
+/// The pass over rows, as in cuda_kernel.cuh.
 template <class T, int kWidth, bool kSoftmax>
 __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
     tiled_rows_kernel(const AttentionBackwardArgs<T, float> b) {
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(32, Tiled<kWidth>::kRowsBlocks)
   }
 }
 
-/// The pass over columns, as in sparse_attention.cuh.
+/// The pass over columns, as in cuda_kernel.cuh.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(32, Tiled<kWidth>::kColumnsBlocks)
     tiled_columns_kernel(const AttentionBackwardArgs<T, float> b) {

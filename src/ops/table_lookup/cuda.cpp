@@ -9,7 +9,7 @@ namespace {
 
 using at::Tensor;
 
-/// By tensor operations: an index behind the end is the last one, as in the kernels.
+/// Computed by tensor operations: an index past the end is read as the last one, as in the kernels.
 Tensor places_of(const Tensor& index, int64_t size) {
   return index.reshape(-1).to(at::kLong).bitwise_and_(0xFFFF).clamp_max_(size - 1);
 }

@@ -28,7 +28,7 @@ void check_lookup(const Tensor& table, const Tensor& index) {
 void check_sums(const Tensor& grad, const Tensor& index, int64_t size) {
   TORCH_CHECK(is_real(grad.scalar_type()) && grad.dim() == index.dim() + 1 && grad.sizes().slice(1) == index.sizes(),
               "table_sums: grad must be float32 or float64, [H, ...] with the shape of index ", index.sizes(),
-              " behind the heads, got ", describe(grad));
+              " after the heads, got ", describe(grad));
   check_index("table_sums", index, grad.device());
   TORCH_CHECK(size >= 1, "table_sums: size must be >= 1, got ", size);
 }

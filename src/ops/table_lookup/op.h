@@ -24,7 +24,7 @@ at::Tensor sums(const at::Tensor& grad, const at::Tensor& index, c10::SymInt siz
 void check_lookup(const at::Tensor& table, const at::Tensor& index);
 void check_sums(const at::Tensor& grad, const at::Tensor& index, int64_t size);
 
-/// [H, …] with the shape of the index behind the heads.
+/// [H, …]: the heads, followed by the shape of the index.
 template <class Size>
 std::vector<Size> with_heads(Size heads, c10::ArrayRef<Size> shape) {
   std::vector<Size> result{std::move(heads)};

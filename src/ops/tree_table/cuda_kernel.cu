@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) spread_kernel(const SpreadArgs<T> a,
       a.sign * a.from[(place.slice * a.from_rows + row) * a.columns + place.column];
 }
 
-/// The depths of a tile; those it has not are beyond every table. Sums of two stay below 2³².
+/// The depths of a tile; missing depths are set beyond every table. Sums of two stay below 2³².
 struct TileDepths {
   uint32_t depth[kHankelBins];
   __device__ __forceinline__ TileDepths(const HankelShape& shape, const HankelTile& tile) {

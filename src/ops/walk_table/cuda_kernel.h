@@ -7,8 +7,8 @@
 
 #include "core/philox.h"
 
-// Walks and what they leave behind, on the GPU: kernels over raw pointers and a stream. The random numbers are those of
-// WalkTable, so the walks are the CPU's.
+// Walks and the tables of their visits, on the GPU: kernels over raw pointers and a stream. The random numbers are
+// those of WalkTable, so the walks are the CPU's.
 
 namespace topomask::cuda {
 

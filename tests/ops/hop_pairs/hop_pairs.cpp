@@ -52,6 +52,8 @@ TEST(HopPairs, AreNotMadeWhereTheyWouldBeTooLong) {
   EXPECT_TRUE(std::get<2>(same).equal(sums));
   const auto none = ops::hop_pairs::make(table, table, pattern, 6, pairs.size(0) - 1);
   EXPECT_EQ(std::get<0>(none).numel(), 0);
+  EXPECT_TRUE(ops::hop_pairs::supports(1) && ops::hop_pairs::supports(22));
+  EXPECT_FALSE(ops::hop_pairs::supports(0) || ops::hop_pairs::supports(23));
   EXPECT_THROW(ops::hop_pairs::make(table, table, pattern, 23, 1), c10::Error);
   EXPECT_THROW(ops::hop_pairs::make({table[0]}, table, pattern, 6, 1), c10::Error);
 }

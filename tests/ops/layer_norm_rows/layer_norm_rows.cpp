@@ -86,15 +86,15 @@ TEST(LayerNormRows, TakesStridedAndUnalignedRows) {
 }
 
 TEST(LayerNormRows, SupportsTheDtypesAndWidthsOfItsKernels) {
-  using ops::layer_norm_rows::is_supported;
-  EXPECT_TRUE(is_supported(64, at::kFloat, at::kBFloat16) && is_supported(256, at::kHalf, at::kHalf));
-  EXPECT_FALSE(is_supported(260, at::kFloat, at::kFloat) || is_supported(66, at::kFloat, at::kFloat));
-  EXPECT_FALSE(is_supported(64, at::kDouble, at::kDouble) || is_supported(64, at::kHalf, at::kBFloat16));
+  using ops::layer_norm_rows::supports;
+  EXPECT_TRUE(supports(64, at::kFloat, at::kBFloat16) && supports(256, at::kHalf, at::kHalf));
+  EXPECT_FALSE(supports(260, at::kFloat, at::kFloat) || supports(66, at::kFloat, at::kFloat));
+  EXPECT_FALSE(supports(64, at::kDouble, at::kDouble) || supports(64, at::kHalf, at::kBFloat16));
   for (const at::Device device : testing::devices()) {
     const at::Tensor x = at::rand({3, 64}, device), w = at::rand({64}, device), wide = at::rand({3, 260}, device);
-    EXPECT_EQ(ops::layer_norm_rows::supports(x, w, w, at::kFloat), device.is_cuda());
-    EXPECT_FALSE(ops::layer_norm_rows::supports(x, w, {}, at::kFloat));
-    EXPECT_FALSE(ops::layer_norm_rows::supports(x, w, w.to(at::kHalf), at::kFloat));
+    EXPECT_EQ(supports(x, w, w, at::kFloat), device.is_cuda());
+    EXPECT_FALSE(supports(x, w, {}, at::kFloat));
+    EXPECT_FALSE(supports(x, w, w.to(at::kHalf), at::kFloat));
     if (!device.is_cuda()) continue;
     EXPECT_ERROR(ops::layer_norm_rows::norm(wide, wide[0], wide[0], 1e-5, at::kFloat),
                  "layer_norm_rows: x must be float32, bfloat16 or float16 [..., width]");

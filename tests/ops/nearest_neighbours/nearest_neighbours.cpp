@@ -47,5 +47,14 @@ TEST(NearestPoints, ChecksItsArguments) {
   EXPECT_ERROR(cloud_neighbours(at::full({1, 4, 3}, NAN), 2), "must be finite");
 }
 
+TEST(NearestPoints, SupportAnyNumberOfNeighboursAndCoordinatesOnTheCpu) {
+  using ops::nearest_neighbours::supports;
+  EXPECT_TRUE(supports(1, 1, at::kCPU) && supports(33, 33, at::kCPU));
+  EXPECT_FALSE(supports(0, 3, at::kCPU) || supports(3, 0, at::kCPU));
+  EXPECT_TRUE(supports(1, 1, at::kCUDA) && supports(32, 32, at::kCUDA));
+  EXPECT_FALSE(supports(33, 3, at::kCUDA) || supports(3, 33, at::kCUDA) || supports(0, 3, at::kCUDA));
+  EXPECT_EQ(cloud_neighbours(at::rand({1, 40, 33}), 33).sizes(), (std::vector<int64_t>{1, 40, 33}));
+}
+
 }  // namespace
 }  // namespace topomask

@@ -28,7 +28,7 @@ TEST(ReluQkv, IsTheDefinitionWithGradients) {
         const auto expected = parts_by_definition(qkv, width == 8 ? 0 : 0.07);
         EXPECT_TRUE(parts.q.equal(expected[0]) && parts.k.equal(expected[1]) && parts.v.equal(expected[2]));
         EXPECT_TRUE(parts.v.is_alias_of(qkv));
-        // Gradients with heads before nodes in memory, behind them, and as every second row of a larger tensor.
+        // Gradients with heads before nodes in memory, after them, and as every second row of a larger tensor.
         const auto cotangent = [&] { return at::randn({4, 3, 13, width}, qkv.options().requires_grad(false)); };
         const at::Tensor q = cotangent(), k = cotangent().transpose(1, 2).contiguous().transpose(1, 2),
                          v = at::stack({cotangent(), cotangent()}, 3).select(3, 1);

@@ -20,7 +20,7 @@ Tensor entries_of(const Tensor& matrices, const PatternPtr& pattern) {
   return matrices.flatten(1).index_select(1, rows * pattern->cols() + pattern->columns().to(at::kLong));
 }
 
-/// Of some entries of the product, and of places where it is zero.
+/// Takes some entries of the product, and places where it is zero.
 TEST(SparseProductOp, IsTheDenseProductWithGradients) {
   for (const at::Device device : testing::devices()) {
     for (const int64_t heads : {1, 3}) {

@@ -38,7 +38,7 @@ TEST_F(TreeTable, SpreadsProductsOverNodes) {
   EXPECT_TRUE(close(there.cpu(), expected, 1e-14));
 }
 
-/// Two meetings, of 11 and of 3 rows; a table that ends before the largest sums of depths, with its 0 behind it.
+/// Two meetings, of 11 and of 3 rows; a table that ends before the largest sums of depths, followed by its 0.
 TEST_F(TreeTable, MultipliesByATableOfSumsOfDepths) {
   constexpr int64_t kRows = 14, kEntries = 15;
   const std::vector<std::pair<int64_t, int64_t>> meetings{{0, 11}, {11, 14}};

@@ -69,7 +69,7 @@ TEST(WalkFeatures, TakeNonContiguousFunctions) {
 TEST(AdhocFeatures, CountVisits) {
   const WalkTable table = sample_walks(grid(), {.walkers = 4, .halting_probability = .4, .max_hops = 6});
   const at::Tensor f = at::ones({7}, at::kDouble);
-  // Every walk leaves its length plus one behind.
+  // Every walk contributes its length plus one.
   const at::Tensor total = adhoc_features(table, f).sum() * 4;
   EXPECT_NEAR(total.item<double>(), static_cast<double>(table.counts().sum().item<int64_t>()), 1e-9);
 }
