@@ -35,13 +35,13 @@ struct DiffusionOptions {
 ///
 /// lambda [] or [H], one per head, ≥ 0, of the dtype of the graph's weights; learnable, ∂M/∂λ = −T·M. The weights of
 /// the graph are learnable too where they require grad (`graph.with_weights(w)`), through D as well: each stored entry
-/// of A is a parameter of its own, in CSR order, and T and its spectrum follow changes made to w in place. These must
-/// keep A symmetric, which one parameter for both entries of an edge does: w = edge_weights.index_select(0,
-/// edge_of_entry). The gradient goes through the Chebyshev polynomial for either method: about six times the work of
-/// M·x, and memory for 3√K tensors like x. Chebyshev (Druskin and Knizhnerman 1989): K·(|A| + 3N) multiply-adds per
-/// column, K the least degree with 2Σ_{k>K} e^{−z}I_k(z) ≤ tolerance, z = λ(λ_max − λ_min)/2: about
-/// √(2z·log(2/tolerance)) where z is large. The bounds of the spectrum come from Gershgorin's discs and some steps of
-/// Lanczos on first use of the graph.
+/// of A is a parameter of its own, in CSR order, and T and its spectrum follow changes made to w in place, also after w
+/// was frozen; T of weights that do not require grad when the mask is made is made once. Changes must keep A symmetric,
+/// which one parameter for both entries of an edge does: w = edge_weights.index_select(0, edge_of_entry). The gradient
+/// goes through the Chebyshev polynomial for either method: about six times the work of M·x, and memory for 3√K tensors
+/// like x. Chebyshev (Druskin and Knizhnerman 1989): K·(|A| + 3N) multiply-adds per column, K the least degree with
+/// 2Σ_{k>K} e^{−z}I_k(z) ≤ tolerance, z = λ(λ_max − λ_min)/2: about √(2z·log(2/tolerance)) where z is large. The bounds
+/// of the spectrum come from Gershgorin's discs and some steps of Lanczos on first use of the graph.
 MaskPtr diffusion_mask(const Graph& graph, const at::Tensor& lambda, const DiffusionOptions& options = {});
 
 /// The degree K above for the largest λ: how many sparse products M·x takes. Only for masks made by diffusion_mask with

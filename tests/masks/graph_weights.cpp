@@ -7,6 +7,7 @@
 #include "support/mask_contract.h"
 #include "topomask/attention.h"
 #include "topomask/diffusion.h"
+#include "topomask/dist.h"
 #include "topomask/encodings.h"
 #include "topomask/forest.h"
 #include "topomask/global_tokens.h"
@@ -154,6 +155,31 @@ TEST(GraphWeights, AreFollowedWhenTheyChangeInPlace) {
   EXPECT_ERROR(heat->dense(), "diffusion_mask: weights of an undirected graph must stay symmetric");
 }
 
+/// An optimiser's weights that are frozen and go on changing, as those of a teacher that follows a student.
+TEST(GraphWeights, AreFollowedAfterTheyWereFrozen) {
+  const Graph graph = undirected_graph();
+  at::Tensor w = graph.weights();
+  const at::Tensor alpha = random_coefficients({4}).detach(), lambda = at::scalar_tensor(0.7, at::kDouble);
+  const MaskPtr powers = power_series_mask(graph, alpha);
+  const MaskPtr heat = diffusion_mask(graph, lambda, {.tolerance = 1e-13});
+  w.requires_grad_(false);
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor a = graph.matrix().dense();
+    EXPECT_TRUE(close(powers->sparse()->dense(), dense_series(graph, alpha), 1e-12)) << step;
+    EXPECT_TRUE(close(powers->Mask::dense(), dense_series(graph, alpha), 1e-12)) << step;
+    EXPECT_TRUE(close(heat->dense(), at::linalg_matrix_exp(-lambda * (a.sum(1).diag() - a)), 1e-10)) << step;
+    w.mul_(0.5).add_(0.2);
+  }
+}
+
+TEST(GraphWeights, AreConstantWhereTheyWereWhenTheMaskWasMade) {
+  const Graph graph = Graph::cycle(7).to(at::kDouble);
+  const at::Tensor lambda = at::scalar_tensor(0.7, at::kDouble).requires_grad_();
+  const MaskPtr heat = diffusion_mask(graph, lambda);
+  at::Tensor(graph.weights()).requires_grad_();
+  EXPECT_EQ(heat->parameters().size(), 1);  // its T is made of the weights as they were
+}
+
 TEST(GraphWeights, AreLearnableThroughTransforms) {
   const at::Tensor alpha = random_coefficients({3});
   const Graph graph = directed_graph(), other = directed_graph();
@@ -211,6 +237,12 @@ TEST(GraphWeights, AreRefusedWhereTheirGradientWouldBeLost) {
   EXPECT_ERROR(walk_table_from_walks(graph, nodes), "walk_table_from_walks: graph must have weights that do not");
   EXPECT_ERROR(walk_table_from_walks(constant, nodes, {}, at::ones({11, 1, 1}, at::kDouble).requires_grad_()),
                "walk_table_from_walks: loads must not require grad");
+  const Partition whole = partition(graph, 1);
+  EXPECT_ERROR(shard_of(graph, whole, 0), "shard: graph must have weights that do not require grad");
+  EXPECT_ERROR(sample_walks_from(graph, whole.nodes(0)), "sample_walks_from: graph must have weights that do not");
+  const at::Tensor none = at::empty({0}, at::kLong);
+  EXPECT_ERROR(travel(graph, {}, 0, {none, none, none, at::empty({0}, at::kDouble)}),
+               "travel: graph must have weights that do not require grad");
   // Detached, as the messages say, they are taken.
   EXPECT_EQ(neighbours_mask(constant)->size(), 11);
   // What measures has no gradient to lose.

@@ -75,12 +75,15 @@ void run_forms(Setting& setting, Judge& judge, std::string&) {
   judge_form(setting, judge, "dense()", mask.dense());
   const MaskCounts counts = mask.counts();
   const auto matrix = mask.sparse();
-  judge.require(matrix.has_value() == counts.sparse_entries.has_value(), "counts(): sparse_entries beside sparse()");
+  judge.require(matrix.has_value() == counts.sparse_entries.has_value(),
+                "counts(): sparse_entries does not agree with sparse()");
   if (matrix) judge_form(setting, judge, "sparse()", matrix->dense());
   const auto factors = mask.factors();
-  judge.require(factors.has_value() == counts.factor_entries.has_value(), "counts(): factor_entries beside factors()");
+  judge.require(factors.has_value() == counts.factor_entries.has_value(),
+                "counts(): factor_entries does not agree with factors()");
   if (!factors) return;
-  judge.require(factors->left.sparse.has_value() != counts.dense_factors, "counts(): dense_factors beside factors()");
+  judge.require(factors->left.sparse.has_value() != counts.dense_factors,
+                "counts(): dense_factors does not agree with factors()");
   const auto dense = [&](const Factor& f) {
     return (f.sparse ? f.sparse->dense() : f.dense).to(at::kCPU, at::kDouble);
   };

@@ -180,7 +180,7 @@ DrawnForest draw_forest(Draw& draw, int64_t most_nodes) {
   }
   constexpr const char* kNames[] = {"tree", "path tree", "star tree", "forest", "deep tree"};
   if (!draw.chance("relabelled", 30)) return {parent, kNames[kind]};
-  // Roots anywhere, parents behind their children.
+  // Roots anywhere, parents after their children.
   const at::Tensor order = draw.uniform("order", {n}, 0, 1).argsort();
   const at::Tensor place = order.argsort();
   at::Tensor renamed = at::full({n}, -1, at::kLong);

@@ -24,7 +24,7 @@ DrawnMask with_tokens(DrawnMask inner, int64_t tokens) {
 /// The mask as the first of two heads; the second is all ones, or the same mask again, which keeps the sparse route.
 DrawnMask in_a_head(DrawnMask inner, bool twice) {
   DrawnMask result = inner;
-  result.what = std::string(twice ? "two heads of " : "ones in a second head beside ") + inner.what;
+  result.what = std::string(twice ? "two heads of " : "ones in a second head next to ") + inner.what;
   result.mask = per_head_mask({inner.mask, twice ? inner.mask : none_mask(inner.mask->size())});
   result.reference = [inner = inner.reference, twice, n = inner.mask->size()](const std::vector<at::Tensor>& leaves) {
     const MaskValue value = inner(leaves);

@@ -67,6 +67,29 @@ DrawnMask draw_neighbours(MaskDraw& d) {
                   [edges](const auto&) { return plain_value(edges.to(at::kDouble)); });
 }
 
+/// W + I, W with a weight for every edge, or one given for every entry.
+DrawnMask draw_weighted_neighbours(MaskDraw& d) {
+  const DrawnGraph drawn = draw_graph(d.draw, d.dtype);
+  const int64_t n = drawn.nodes();
+  const auto with_identity = [n](const at::Tensor& w) {
+    const at::Tensor identity = at::eye(n, at::kDouble);
+    return MaskValue{w + identity, w.detach().abs() + identity};
+  };
+  if (d.draw.chance("given", 50)) {
+    const Graph& graph = drawn.graph;
+    const at::Tensor rows = at::repeat_interleave(graph.offsets().diff()), columns = graph.columns().to(at::kLong);
+    const at::Tensor w = d.leaf("weights", d.draw.normal("weights", {graph.num_entries()}));
+    return d.finish("(given, " + drawn.what + ")", weighted_neighbours_mask(graph, w), [=](const auto& leaves) {
+      return with_identity(at::zeros({n, n}, at::kDouble).index_put({rows, columns}, leaves[0]));
+    });
+  }
+  const LearntWeights weights = learn_weights(d, drawn);
+  DrawnMask result = d.finish("(" + drawn.what + ")", weighted_neighbours_mask(weights.graph),
+                              [=](const auto& leaves) { return with_identity(weights.dense(leaves[0])); });
+  result.follows = false;  // the weights of the entries are gathered once
+  return result;
+}
+
 DrawnMask draw_power_series(MaskDraw& d) {
   const DrawnGraph graph = draw_graph(d.draw, d.dtype);
   const int64_t terms = 1 + d.draw.below("terms", 5);
@@ -75,7 +98,7 @@ DrawnMask draw_power_series(MaskDraw& d) {
   const bool only_operator = d.draw.chance("operator_only", 20), learns = d.draw.chance("learn_weights", 20);
   const PowerSeriesOptions options{.max_sparse_entries = only_operator ? 0 : int64_t{1} << 26};
   const std::string what = "(" + std::to_string(terms) + " terms, " + graph.what + when(only_operator, "never sparse") +
-                           when(learns, "weights learnt") + ")";
+                           when(learns, "weights learned") + ")";
   if (!learns) {
     return d.finish(what, power_series_mask(graph.graph, alpha, options),
                     [w = graph.weights](const auto& leaves) { return power_series(w, leaves[0]); });
@@ -91,8 +114,13 @@ DrawnMask draw_power_series(MaskDraw& d) {
 }  // namespace
 
 std::vector<Family> basic_families() {
-  return {{"none", draw_none},     {"causal", draw_causal},         {"dense", draw_dense},
-          {"sparse", draw_sparse}, {"neighbours", draw_neighbours}, {"power series", draw_power_series}};
+  return {{"none", draw_none},
+          {"causal", draw_causal},
+          {"dense", draw_dense},
+          {"sparse", draw_sparse},
+          {"neighbours", draw_neighbours},
+          {"weighted neighbours", draw_weighted_neighbours},
+          {"power series", draw_power_series}};
 }
 
 }  // namespace topomask::torture

@@ -49,7 +49,7 @@ DrawnMask draw_tree_exponential(MaskDraw& d) {
     return exponential_of(tree, slope, with_b ? leaves[next] : at::zeros({}, at::kDouble));
   };
   DrawnMask result = d.finish("(" + trees.what + ", " + kLengths[static_cast<int>(kind)] +
-                                  when(learnt_lengths, "learnt") + when(sign > 0, "growing") + ")",
+                                  when(learnt_lengths, "learned") + when(sign > 0, "growing") + ")",
                               tree_mask(Forest(trees.parent, lengths), DistanceFunction::exponential(a, b)), reference);
   result.follows = !learnt_lengths || lengths.requires_grad();  // a forest copies lengths that nobody learns
   return result;

@@ -71,7 +71,7 @@ DrawnMask draw_diffusion(MaskDraw& d) {
   if (learns) weights = learn_weights(d, graph);
   std::ostringstream what;
   what << "(" << kGenerators[static_cast<int>(generator)] << (lanczos ? ", Lanczos" : ", Chebyshev") << ", tolerance "
-       << options.tolerance << ", " << graph.what << when(learns, "weights learnt") << ")";
+       << options.tolerance << ", " << graph.what << when(learns, "weights learned") << ")";
   DrawnMask result = d.finish(what.str(), diffusion_mask(weights.graph, lambda, options),
                               [dense = weights.dense, generator](const auto& leaves) {
                                 return diffusion(dense(leaves.back()), leaves[0], generator);

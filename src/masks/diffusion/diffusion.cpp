@@ -22,18 +22,20 @@ struct BoundedGenerator {
   Spectrum spectrum;
 };
 
-/// What does not depend on λ. Where the weights are being learned, T follows them; else it is made once.
+/// What does not depend on λ. Where the weights required a gradient when the mask was made, T follows them, also after
+/// they were frozen; else it is made once.
 class Structure {
  public:
-  Structure(Graph graph, const DiffusionOptions& options) : graph_(std::move(graph)), options_(options) {
+  Structure(Graph graph, const DiffusionOptions& options)
+      : graph_(std::move(graph)), learns_weights_(graph_.weights().requires_grad()), options_(options) {
     TORCH_CHECK(!graph_.directed(), kDiffusionOp, ": graph must be undirected, got a directed one");
-    if (!learns_weights()) constant_ = generator();
+    if (!learns_weights_) constant_ = generator();
   }
 
   const Graph& graph() const { return graph_; }
   const DiffusionOptions& options() const { return options_; }
   const at::Tensor& weights() const { return graph_.weights(); }
-  bool learns_weights() const { return weights().requires_grad(); }
+  bool learns_weights() const { return learns_weights_; }
 
   BoundedGenerator current() const {
     if (constant_) return *constant_;
@@ -66,6 +68,7 @@ class Structure {
   }
 
   Graph graph_;
+  bool learns_weights_;
   DiffusionOptions options_;
   std::optional<BoundedGenerator> constant_;
   TensorCache kept_;

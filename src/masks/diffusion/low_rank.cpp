@@ -21,7 +21,7 @@ at::Tensor core_of(const at::Tensor& u, const at::Tensor& v, const at::Tensor& l
   const OneLibraryThread alone;  // the products inside the exponential are small
   const int64_t rank = u.size(1);
   const at::Tensor times = lambda.reshape({-1, 1, 1});
-  // [H, r, r]. The gradient of λ sums over r², which autograd would share out among threads behind a plain product.
+  // [H, r, r]. The gradient of λ sums over r²; after a plain product, autograd would divide that sum among threads.
   const at::Tensor z = ordered_mul(ordered_matmul(v.t(), u).expand({times.size(0), rank, rank}), times);
   const at::Tensor identity = at::eye(rank, u.options().requires_grad(false)).expand_as(z);
   const at::Tensor above = at::cat({z, identity}, -1), below = at::zeros_like(above);

@@ -13,7 +13,7 @@
 namespace topomask {
 namespace {
 
-/// The rows of a range, one behind the other.
+/// The rows of a range, one after the other.
 template <class T>
 struct Chunk {
   int64_t begin = 0, end = 0;

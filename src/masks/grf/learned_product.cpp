@@ -38,7 +38,7 @@ std::vector<at::Tensor> table_tensors(const WalkTable& walks, const at::Tensor& 
 }  // namespace
 
 bool LearnedProduct::supports(const WalkTable& walks, int64_t terms) {
-  return !walks.loads().requires_grad() && terms >= 1 && terms <= ops::hop_pairs::kMostTerms;
+  return !walks.loads().requires_grad() && ops::hop_pairs::supports(terms);
 }
 
 std::shared_ptr<LearnedProduct> LearnedProduct::of(const WalkTable& walks, int64_t terms) {

@@ -40,7 +40,7 @@ class ProductMask : public Mask {
 
   virtual Parts parts(const std::vector<at::Tensor>& parameters) const = 0;
   virtual double parts_work() const = 0;  ///< multiply-adds of parts() per head
-  /// What cached values are compared by: the parameters, and behind them what else may change.
+  /// Cached values are valid while these are unchanged: the parameters, followed by what else may change.
   virtual std::vector<at::Tensor> compared() const { return parameters_; }
   virtual bool has_diagonal() const { return false; }
   /// The values of M over `product` while a gradient is recorded, where there is a shorter way than parts() and the

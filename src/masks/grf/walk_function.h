@@ -35,7 +35,7 @@ inline void check_constant_loads(const char* op, const WalkTable& walks) {
               "gradient in the graph's weights; sample on a graph whose weights are detached");
 }
 
-/// The parameters of a mask over tables: its functions, and behind them the loads of each table that is being learned.
+/// The parameters of a mask over tables: its functions, followed by the loads of each table that is being learned.
 std::vector<at::Tensor> walk_parameters(std::vector<at::Tensor> functions, const std::vector<WalkTable>& tables);
 
 /// Tables with their loads taken from such parameters, of which the first `functions` are functions.

@@ -17,9 +17,13 @@ namespace topomask {
 class PowerSeriesBasis {
  public:
   PowerSeriesBasis(Graph graph, int64_t terms, const PowerSeriesOptions& options)
-      : graph_(std::move(graph)), weights_(graph_.weights()), terms_(terms), options_(options) {
+      : graph_(std::move(graph)),
+        weights_(graph_.weights()),
+        learns_weights_(weights_.requires_grad()),
+        terms_(terms),
+        options_(options) {
     estimate_ = estimate_hop_entries(*graph_.pattern(), terms_, options_.max_sparse_entries);
-    if (learns_weights()) return;
+    if (learns_weights_) return;
     // A copy of their own: powers are computed once, and both routes must see the same weights.
     const c10::InferenceMode ordinary(false);  // what is kept may later be saved for a backward pass
     weights_ = weights_.clone();
@@ -28,7 +32,8 @@ class PowerSeriesBasis {
 
   const Graph& graph() const { return graph_; }
   const at::Tensor& weights() const { return weights_; }
-  bool learns_weights() const { return weights_.requires_grad(); }
+  /// Decided when the basis is made: weights that are frozen later are still followed, by both routes.
+  bool learns_weights() const { return learns_weights_; }
   int64_t terms() const { return terms_; }
   const PowerSeriesOptions& options() const { return options_; }
   bool offers_sparse() const { return estimate_ < static_cast<double>(options_.max_sparse_entries); }
@@ -45,7 +50,7 @@ class PowerSeriesBasis {
   /// [K, entries of hops()]: computed once, or, where the weights are learned, from the values they have.
   /// Differentiable in them.
   at::Tensor powers() const {
-    if (!learns_weights()) {
+    if (!learns_weights_) {
       std::call_once(constant_once_, [this] {
         const c10::InferenceMode ordinary(false);  // what is cached may later be saved for a backward pass
         const at::NoGradGuard no_grad;
@@ -66,6 +71,7 @@ class PowerSeriesBasis {
 
   Graph graph_;
   at::Tensor weights_;
+  bool learns_weights_;
   int64_t terms_;
   PowerSeriesOptions options_;
   double estimate_ = 0;

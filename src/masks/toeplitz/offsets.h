@@ -15,7 +15,7 @@ namespace topomask {
 /// distances, zeros in the future.
 class OffsetRule {
  public:
-  /// Of the parameter, for one head: the offsets' shape, or [K]. Nothing is allocated.
+  /// The shape of the parameter for one head: that of the offsets, or [K]. Nothing is allocated.
   static std::vector<int64_t> parameter_shape_of(const std::vector<int64_t>& dims, bool by_distance);
 
   /// `by_distance`: the parameter is f [H, K]; otherwise the offsets themselves.

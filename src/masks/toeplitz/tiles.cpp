@@ -10,7 +10,7 @@ namespace topomask {
 namespace {
 
 /// Rows of the reversed mask that share all coordinates before `split`, take a range of the one at `split`, and all
-/// values of the ones behind; and the columns they reach.
+/// values of the ones after it; and the columns they reach.
 struct Tile {
   std::vector<int64_t> leading;   // i'_s for s < split
   int64_t start, count;           // of i'_split
@@ -86,7 +86,7 @@ class Tiling {
 };
 
 /// The right-hand side of many products. Attention appends a column of ones to the values, and a matrix product of 65
-/// columns takes as long as one of 80: a single column behind whole vectors is kept apart.
+/// columns takes as long as one of 80: a single column after whole vectors is kept apart.
 class RightSide {
  public:
   explicit RightSide(const at::Tensor& columns) : columns_(columns) {  // [slices, N, d]

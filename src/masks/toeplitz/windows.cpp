@@ -7,7 +7,7 @@
 namespace topomask {
 namespace {
 
-/// 1 … d: the grid axes behind the heads.
+/// 1 … d: the grid axes after the heads.
 std::vector<int64_t> grid_axes(size_t axes) {
   std::vector<int64_t> result(axes);
   std::iota(result.begin(), result.end(), 1);

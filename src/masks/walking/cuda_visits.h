@@ -5,9 +5,9 @@
 
 namespace topomask {
 
-/// The sums over visits of a walking mask on a GPU: walkers go out anew for some rows at a time (and, where they are
-/// very many, some of the walkers of a row), whose visits are the entries of a sparse matrix that lives as long as they
-/// take. x [B, H, N, C]; f [H, K], divided by the walkers.
+/// The sums over visits of a walking mask on a GPU: walks are sampled again for some rows at a time (and, where they
+/// are very many, some of the walkers of a row), whose visits are the entries of a sparse matrix that lives as long as
+/// they take. x [B, H, N, C]; f [H, K], divided by the walkers.
 class CudaVisits {
  public:
   CudaVisits(const Graph& graph, const WalkOptions& options);

@@ -25,7 +25,7 @@ struct Visits {
 
 /// What is in memory at once: `parts` parts of `rows` rows each, and of those rows' walkers `walkers`. About 2²¹ visits
 /// (some sixty megabytes) in expectation, however many walkers there are and however long they walk; more only where a
-/// single row's walkers that must go out together, an ensemble of repelling ones, make more. It does not depend on
+/// single row's walkers that must be sampled together, an ensemble of repelling ones, make more. It does not depend on
 /// the number of threads, so that sums have one order.
 struct VisitBatches {
   VisitBatches(const WalkPlan& plan, int64_t nodes, int64_t all_walkers);

@@ -177,7 +177,7 @@ class WalkingMask final : public Mask {
   }
 
   /// With s = a_i·b_j and p = g_i·c_j at a visit of coefficient w: ∂a_i = Σ w p b_j, ∂b_j = Σ w p a_i, ∂c_j = Σ w s g_i
-  /// and ∂f_t = Σ load/n s p. The walkers go out once for all four.
+  /// and ∂f_t = Σ load/n s p. The walks are sampled once for all four.
   MaskedProductGradients masked_product_backward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                                                  const at::Tensor& grad, bool want_parameters) const override {
     if (walking_->cuda) {

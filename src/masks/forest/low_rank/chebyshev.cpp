@@ -54,7 +54,7 @@ struct Expansion {
 };
 
 // Shares of the tolerance: for f − p, for the terms of p left out, for the eigenvectors left out. The first two are
-// small, since what p has that f has not takes eigenvectors of its own. Where no degree brings f − p down to its share,
+// small, since what is in p but not in f takes eigenvectors of its own. Where no degree brings f − p down to its share,
 // the other two are shares of what it leaves of the tolerance.
 constexpr double kExpansionShare = 0.05, kTermsShare = 0.05, kEigenvectorsShare = 0.8;
 
@@ -111,8 +111,8 @@ at::Tensor sampled_polynomials(int64_t points, int64_t degrees) {
 
 class ChebyshevSum final : public Separable {
  public:
-  /// p on [0, 2·reach]: with x = reach·(1+x̂)/2, y alike, its argument is (x̂+ŷ)/2. Of the eigenvectors of p(x+y) at its
-  /// zeros, those are left out that change it by at most `slack`, as seen on a finer grid.
+  /// p on [0, 2·reach]: with x = reach·(1+x̂)/2, y alike, its argument is (x̂+ŷ)/2. Eigenvectors of p(x+y) at its zeros
+  /// are left out if they change it by at most `slack`, as seen on a finer grid.
   ChebyshevSum(const std::vector<double>& p, double reach, double slack)
       : reach_(reach), degrees_(static_cast<int64_t>(p.size())) {
     at::Tensor sums = at::empty({degrees_, degrees_}, at::kDouble);

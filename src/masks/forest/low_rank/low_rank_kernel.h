@@ -30,7 +30,8 @@ struct LowRankArgs {
 };
 
 /// For components begin … end−1: y_i += Σ_j f(depth_i + depth_j) x_j over the pairs that meet there. What other groups
-/// send is summed in front of a group and behind it, never as a difference: growing functions lose no digits.
+/// send is summed separately over the groups before and after the receiving one, never as a difference: growing
+/// functions lose no digits.
 void low_rank_components(const LowRankArgs<float>& args, int64_t begin, int64_t end);
 void low_rank_components(const LowRankArgs<double>& args, int64_t begin, int64_t end);
 

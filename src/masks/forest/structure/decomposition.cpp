@@ -123,7 +123,7 @@ class Divider {
     }
   }
 
-  /// The subtree of the centroid to the front of the range, the rest behind it, each in its order.
+  /// Moves the subtree of the centroid to the front of the range and the rest after it, each in its order.
   void bring_forward(const Range& range, int32_t centroid) {
     const auto begin = list_.begin() + range.first, at = list_.begin() + centroid;
     std::rotate(begin, at, at + size_[*at]);

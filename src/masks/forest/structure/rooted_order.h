@@ -19,7 +19,7 @@ struct RootedOrder {
   std::vector<int32_t> parent;
   std::vector<int32_t> parent_entry;  ///< the entry of parent[i], or −1
   bool scattered = false;             ///< whether entries next to each other are mostly nodes far from each other
-  std::vector<int64_t> segments;  ///< segment s is segments[s] … segments[s+1]−1; behind the last comes the crown
+  std::vector<int64_t> segments;  ///< segment s is segments[s] … segments[s+1]−1; the crown comes after the last
 
   // The same forest in preorder: place p holds preorder[p], whose subtree is p … p+subtree[p]−1.
   std::vector<int32_t> preorder;

@@ -7,7 +7,7 @@
 
 // Products with a table f[depth + depth] over components on raw pointers, for float and double: some columns of one
 // (batch, head) slice at a time. Rows are by position, `stride` scalars apart; bins are rows of `pitch` scalars,
-// `width` rounded up to a multiple of kWidthUnit, zeros behind the last column.
+// `width` rounded up to a multiple of kWidthUnit, zeros after the last column.
 
 namespace topomask {
 

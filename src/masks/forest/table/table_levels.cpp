@@ -34,7 +34,7 @@ class TableLevels::Builder {
   int64_t rows() const { return static_cast<int64_t>(depth_.size()); }
   void place(int32_t node, int64_t row) { place_[node] = static_cast<int32_t>(row); }
 
-  /// Bins at the given depths, ascending, that meet each other, behind those there are.
+  /// Appends bins at the given depths, ascending, that meet each other.
   void add_meeting(const int32_t* depth, int64_t count) {
     const int64_t first = rows();
     depth_.insert(depth_.end(), depth, depth + count);
@@ -157,7 +157,7 @@ TableLevels::TableLevels(const Decomposition& decomposition, const Bins& bins, i
 
 namespace {
 
-/// Of the bins, from what is summed.
+/// The sums in the bins, from the rows that are summed.
 template <class Stages>
 Tensor summed(const Stages& stages, Tensor x) {
   for (const auto& stage : stages) x = ops::tree_table::row_sums(x, stage.offsets, stage.items);
