@@ -169,7 +169,7 @@ Json predict_graphs(const PredictCommand& arguments, Activity& activity) {
     const at::Tensor layout = spring_layout(view.graph);
     drawings.push_back(graph_picture(view.graph, layout, view.influence, {.title = "influence of nodes"}));
     if (view.attention.defined()) {
-      drawings.push_back(graph_picture(view.graph, layout, view.attention.mean(at::IntArrayRef{0, 1}),
+      drawings.push_back(graph_picture(view.graph, layout, view.attention,
                                        {.title = "attention of the ringed node", .marked = view.node}));
     }
   }

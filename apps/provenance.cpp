@@ -32,7 +32,7 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-/// The value behind a name and a colon, in a file of such lines.
+/// The value after a name and a colon, in a file of such lines.
 std::string field(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

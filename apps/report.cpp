@@ -108,7 +108,8 @@ std::vector<Section> pictures(const ReportCommand& arguments, const RunCollectio
     const std::vector<GroupTask> tasks = load_tasks(runs, problems);
     for (const GroupTask& group : tasks) {
       Task& task = *group.loaded.task;
-      learned.push_back({group.label, task.modulation(), task.config().graph_model.decay});
+      const GraphModelOptions& model = task.config().graph_model;
+      learned.push_back({group.label, task.modulation(), model.decay, model.mask == "shortest_path"});
     }
     return {confusion_section(tasks, runs.split), modulation_section(learned),
             graphs_section(tasks, runs.split, arguments.examples)};

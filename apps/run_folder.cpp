@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "command.h"
+#include "core/device_name.h"
 #include "topomask/config.h"
 #include "train/device.h"
 

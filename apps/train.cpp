@@ -120,7 +120,7 @@ int run(const TrainCommand& arguments, bool json, Activity& activity) {
 void add_train(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TrainCommand>();
   CLI::App* command = add_command(
-      app, context, "train", "Train a model of images or graphs, or resume a run",
+      app, context, "train", "Train a model of images, graphs, videos or point clouds, or resume a run",
       "  topomask train --out runs/first                        the defaults, on synthetic images\n"
       "  topomask train fashion.json --out runs/grf --model.variant grf --train.seed 1\n"
       "  topomask train fashion.json --out runs/big --model.preset tiny --set train.epochs=20\n"

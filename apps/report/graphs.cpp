@@ -39,7 +39,7 @@ std::string rows_of(const GroupTask& group, const std::string& split, const std:
                  "<br>" + verdict(view, classes) + "</td>";
     if (!view.attention.defined()) continue;
     attention += "<td>" +
-                 graph_picture(view.graph, layout, view.attention.mean(at::IntArrayRef{0, 1}),
+                 graph_picture(view.graph, layout, view.attention,
                                {.title = name + ": attention of the marked node", .marked = view.node}) +
                  "</td>";
   }

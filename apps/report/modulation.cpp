@@ -15,7 +15,8 @@ std::string charts(const Modulation& learned, const at::Tensor& modulation) {
   std::string body, names;
   Line start{.colour = "var(--soft)", .width = 1.5, .dashed = true};
   for (int64_t k = 0; k < terms; ++k) {
-    start.points.emplace_back(k, std::exp(-learned.decay * static_cast<double>(k)));
+    const double exponent = -learned.decay * static_cast<double>(k);
+    start.points.emplace_back(k, learned.added ? exponent : std::exp(exponent));
   }
   for (int64_t layer = 0; layer < modulation.size(0); ++layer) {
     std::vector<Line> lines{start};

@@ -34,7 +34,8 @@ Section attention_section(const std::vector<GroupModel>& models, int64_t example
 struct Modulation {
   std::string label;
   at::Tensor values;  ///< [L, H, K], or undefined
-  double decay;       ///< it started at exp(−decay·k)
+  double decay;       ///< it started at exp(−decay·k), or where it is added to logits at −decay·k
+  bool added = false;
 };
 Section modulation_section(const std::vector<Modulation>& learned);
 

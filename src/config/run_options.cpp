@@ -1,23 +1,12 @@
 #include "config/names.h"
+#include "core/device_name.h"
 #include "core/option_checks.h"
 #include "topomask/run_config.h"
 
 namespace topomask {
-namespace {
-
-/// cpu, cuda or cuda:N.
-bool is_device(const std::string& name) {
-  constexpr const char* kNumbered = "cuda:";
-  if (name == "cpu" || name == "cuda") return true;
-  const std::string number = name.starts_with(kNumbered) ? name.substr(std::string(kNumbered).size()) : "";
-  return !number.empty() && number.size() <= 2 && number.find_first_not_of("0123456789") == std::string::npos;
-}
-
-}  // namespace
-
 void TrainOptions::check(const std::string& origin) const {
   const OptionChecks check(origin);
-  check.that(is_device(device), "device", "cpu, cuda or cuda:N, got ", device);
+  check.that(is_device_name(device), "device", "cpu, cuda or cuda:N, got ", device);
   check.one_of("precision", precision, kPrecisionNames.all());
   check.at_least("epochs", epochs, 0);
   check.at_least("steps", steps, 0);

@@ -15,7 +15,7 @@ struct Statistics {
   std::vector<double> mean, deviation;
 };
 
-/// Of the training images, as published with the sets or commonly used with them.
+/// The statistics of the training images, as published with the sets or commonly used with them.
 Statistics usual_statistics(const std::string& kind, int64_t channels) {
   if (kind == "cifar10") return {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
   if (kind == "cifar100") return {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}};

@@ -62,7 +62,7 @@ at::Tensor rows(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
-/// Zeros behind the columns, and the rows, of x [M, n] until they are a multiple of eight.
+/// Appends columns of zeros to x [M, n], and with `below` rows, until their number is a multiple of eight.
 at::Tensor padded(const at::Tensor& x, bool below = false) {
   const auto missing = [&](int64_t dim) { return (8 - x.size(dim) % 8) % 8; };
   return at::constant_pad_nd(x, {0, missing(1), 0, below ? missing(0) : 0});

@@ -2,16 +2,9 @@
 
 #include <ATen/Context.h>
 
-#include <algorithm>
+#include "core/device_name.h"
 
 namespace topomask {
-
-bool is_device_name(const std::string& name) {
-  if (name == "cpu" || name == "cuda") return true;
-  const std::string number = name.starts_with("cuda:") ? name.substr(5) : "";
-  return !number.empty() && number.size() <= 2 &&
-         std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 bool available(const at::Device& device) {
   if (device.is_cpu()) return true;

@@ -8,9 +8,6 @@
 
 namespace TOPOMASK_INTERNAL_API topomask {
 
-/// Whether it is one of cpu, cuda and cuda:N.
-bool is_device_name(const std::string& name);
-
 /// Whether this process can compute on it: cpu always, cuda where torch finds such a GPU.
 bool available(const at::Device& device);
 

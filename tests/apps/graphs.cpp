@@ -75,9 +75,10 @@ TEST(Graphs, NodesOfANetworkAreEvaluatedPredictedAndReported) {
   NpzFile file(folder / "rings.npz");
   file.add("src", from).add("dst", to).add("y", labels).add("x_shape", std::vector<int64_t>{60, 3});
   const std::string run = folder / "gkat", data = file.add("x_indptr", starts).add("x_indices", columns).write();
-  Finished finished = tool("train --out " + run + " --set task=graphs --data.kind citation --data.path " + data +
-                           " --data.train_per_class 5 --data.validation_per_class 3 --model.mask series" +
-                           " --model.readout layer --train.steps 30 --train.log_every 5 --quiet");
+  Finished finished =
+      tool("train --out " + run + " --set task=graphs --data.kind citation --data.path " + data +
+           " --data.train_per_class 5 --data.validation_per_class 3 --model.mask series" +
+           " --model.readout layer --set model.layer_heads=[4,1] --train.steps 30 --train.log_every 5 --quiet");
   ASSERT_EQ(finished.status, 0) << finished.err;
   finished = tool("eval " + run + " --per-class");
   ASSERT_EQ(finished.status, 0) << finished.err;

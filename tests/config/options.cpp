@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "support/compare.h"
 #include "topomask/config.h"
 
@@ -115,6 +117,16 @@ TEST(Options, AreSetFromTheCommandLine) {
   set("name", "été");
   EXPECT_EQ(o.name, "été");
   EXPECT_ERROR(set("inner.width", "19x"), "inner.width must be an integer, got '19x'");
+}
+
+TEST(RunConfigFile, EveryExampleIsRead) {
+  int64_t found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(TOPOMASK_GOLDEN_DIR) + "/../../examples")) {
+    if (entry.path().extension() != ".json") continue;
+    ++found;
+    EXPECT_NO_THROW(read_config(entry.path()).check()) << entry.path();
+  }
+  EXPECT_GE(found, 10);
 }
 
 TEST(RunConfigFile, PresetsComeFirstAndKeysChangeThem) {

@@ -33,8 +33,8 @@ struct Episode {
   at::Tensor poses;       ///< float64 [C, 4, 4]: world from camera; x right, y down, z forward
   at::Tensor joints;      ///< float32 [T, J]: radians; of the gripper, if there is one, metres
   at::Tensor actions;     ///< float32 [T, J]: joint targets
-  at::Tensor
-      action_points;  ///< float32 [T, P, 3]: points fixed to the arm and its tool where `actions` put them, world
+  /// float32 [T, P, 3]: points fixed to the arm and its tool where `actions` put them, world.
+  at::Tensor action_points;
   at::Tensor bodies;  ///< float64 [T, B, 7]: position and unit quaternion (w, x, y, z) of each object, world
 
   int64_t frames() const { return rgb.size(0); }

@@ -16,7 +16,7 @@ namespace TOPOMASK_API topomask {
 
 // Shapes: B images, H heads, T tokens (the nodes of a graph after any global ones), d dimensions of a head.
 
-/// The mask of one layer, as a module that owns what is learnt of it.
+/// The mask of one layer, as a module that owns its learned parameters.
 class MaskSource : public torch::nn::Module {
  public:
   /// With `global_tokens` before the nodes, their rows and columns 1.

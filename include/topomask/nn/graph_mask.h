@@ -27,7 +27,7 @@ struct GraphMaskSetting {
   at::Tensor coefficients(int64_t terms) const;  ///< float32 [heads, terms]: exp(−decay·k)
 };
 
-/// The mask of one layer over any batch of graphs, as a module that owns what is learnt of it. Layers register it as
+/// The mask of one layer over any batch of graphs, as a module that owns its learned parameters. Layers register it as
 /// "mask", so that parameter_kind recognises its parameters.
 class GraphMask : public torch::nn::Module {
  public:

@@ -56,11 +56,10 @@ class GraphModel : public torch::nn::Module {
   virtual at::Tensor forward(const GraphSample& sample, const GraphStructure& structure) = 0;
 
   /// What `node` attends to: its attention weights over the nodes of the sample, [layers, heads, N], rows summing to 1
-  /// where the mask is not negative. Undefined for models without attention, or with layers of different numbers of
-  /// heads.
+  /// where the mask is not negative; NaN for heads that a layer does not have. Undefined for models without attention.
   at::Tensor attention_rows(const GraphSample& sample, const GraphStructure& structure, int64_t node);
 
-  /// Tells the model that an epoch begins. Returns true if walks are drawn anew and structure() must be called again.
+  /// Tells the model that an epoch begins. Returns true if walks are drawn again and structure() must be called again.
   virtual bool start_epoch(int64_t epoch);
 
   const GraphModelOptions& options() const { return options_; }

@@ -94,7 +94,7 @@ void visit(Visitor& v, GraphModelOptions& o) {
     "a walk of grf or ad_hoc halts before each hop with this probability");
   v("sampler", o.sampler, "walkers: independent, antithetic, repelling, antithetic_repelling");
   v("per_layer_walks", o.per_layer_walks, "every layer has walks of its own; otherwise all share one set");
-  v("resample", o.resample, "draw walks anew: never, or every epoch");
+  v("resample", o.resample, "draw walks again: never, or every epoch");
   v("edge_scale", o.edge_scale, "s of the edge weights s/sqrt(d_i d_j) of grf and series");
   v("decay", o.decay, "functions of hops and distances start at exp(-decay k)");
   v("diffusion_time", o.diffusion_time, "where the time of diffusion starts");

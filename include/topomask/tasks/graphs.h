@@ -22,7 +22,7 @@ struct GraphView {
   at::Tensor labels;         ///< int64, their true classes
   at::Tensor guesses;        ///< float [labelled, classes], their probabilities
   at::Tensor influence;      ///< double [nodes]: ‖∂ log p(guess) / ∂ features‖
-  at::Tensor attention;      ///< double [layers, heads, nodes]: weights of `node`; undefined: no attention
+  at::Tensor attention;      ///< double [nodes]: weights of `node`, mean over heads and layers; undefined: no attention
 };
 
 /// The view of item `place` of a split, of a task of graphs whose model is made and has its weights. `place` counts in

@@ -12,7 +12,7 @@ namespace topomask {
 
 using namespace episodes;
 
-/// A file and what its directory says. It is opened anew for every episode, so that threads share no position and a
+/// A file and what its directory says. It is opened again for every episode, so that threads share no position and a
 /// folder of many shards no limit of open files.
 struct EpisodeSet::Shard {
   io::Origin origin;

@@ -48,7 +48,7 @@ inline constexpr std::array<Field, 9> kFields{{
 const char* stored_type(const Field& field);
 int64_t stored_bytes(const Field& field);
 
-/// Of one packed array.
+/// What the directory stores about one packed array.
 struct Block {
   std::vector<int64_t> shape;
   int64_t packed = 0;  ///< bytes in the file

@@ -80,7 +80,7 @@ at::Tensor standardised_degrees(const Graph& graph, const at::Tensor& offsets) {
       squares += degree * degree;
     }
     const auto count = static_cast<double>(first[g + 1] - first[g]);
-    // Of whole numbers: equal degrees give exactly 0.
+    // The sums are whole numbers: equal degrees give exactly 0.
     const double deviation = std::sqrt(count * squares - sum * sum);
     if (!(deviation > 0)) continue;
     for (int64_t i = first[g]; i < first[g + 1]; ++i) {

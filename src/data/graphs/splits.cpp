@@ -24,7 +24,7 @@ std::map<int64_t, std::vector<int64_t>> shuffled_classes(const at::Tensor& label
   return members;
 }
 
-/// Of one class: the first `train` places, then `validation` places, then the rest.
+/// Divides the places of one class: the first `train`, then `validation` of them, then the rest.
 void deal(const std::vector<int64_t>& members, int64_t train, int64_t validation, GraphSplit& split) {
   const auto first = members.begin(), second = first + train, third = second + validation;
   split.train.insert(split.train.end(), first, second);

@@ -164,7 +164,7 @@ at::Tensor given_features(const io::Origin& origin, const TuParts& parts, int64_
   return at::cat(features, 1);
 }
 
-/// Of a folder, or of the members of a zip archive: NAME where one file ends in NAME_A.txt.
+/// The prefix of the files of a folder, or of the members of a zip archive: NAME where one file ends in NAME_A.txt.
 std::string tu_prefix(const io::Origin& origin, const std::vector<std::string>& files) {
   std::string prefix;
   for (const std::string& file : files) {

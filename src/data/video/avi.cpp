@@ -37,7 +37,7 @@ void VideoFile::AviParser::read_list(int64_t first, int64_t last, int depth) {
     if (name == "RIFF" || name == "LIST") {
       if (bytes < kType) io::fail(file_.origin(), "the list at byte ", at, " has no type");
       const std::string type = name_at(body);
-      // INFO and others hold texts.
+      // INFO and others hold strings.
       const bool wanted = depth == 0 || type == "hdrl" || type == "strl" || type == "movi" || type == "rec ";
       if (wanted) read_list(body + kType, body + bytes, depth + 1);
     } else if (name == "strh") {

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "data/video/names.h"
 #include "data/video/readers.h"
 #include "topomask/data/episodes.h"
 
@@ -48,14 +49,15 @@ std::string most_moved_object(const Episode& episode) {
 
 /// The class of each episode, as a name.
 std::vector<std::string> answers(const EpisodeSet& set, const VideoOptions& options) {
+  const bool objects = kEpisodeLabelNames.find(options.label) == EpisodeLabel::object;
   std::vector<std::string> result(static_cast<size_t>(set.size()));
   for (int64_t i = 0; i < set.size(); ++i) {
-    TORCH_CHECK(options.label != "object" || !set.summary(i).names.empty(), "open_videos: ", set.summary(i).file,
+    TORCH_CHECK(!objects || !set.summary(i).names.empty(), "open_videos: ", set.summary(i).file,
                 ": label must be task where an episode has no object, got object, and episode ", set.summary(i).place,
                 " has none");
     result[static_cast<size_t>(i)] = set.summary(i).kind;
   }
-  if (options.label != "object") return result;
+  if (!objects) return result;
   at::parallel_for(0, set.size(), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) result[static_cast<size_t>(i)] = most_moved_object(set.load(i));
   });

@@ -5,21 +5,13 @@
 #include <numbers>
 
 #include "data/philox_stream.h"
+#include "data/video/names.h"
 #include "data/video/readers.h"
 
 namespace topomask {
 namespace {
 
 const std::array<const char*, 6> kMotions{"right", "left", "down", "up", "clockwise", "anticlockwise"};
-
-enum class Naming { by_class, by_motion, by_both };
-
-Naming naming_of(const std::string& label) {
-  if (label == "class") return Naming::by_class;
-  if (label.empty() || label == "motion") return Naming::by_motion;
-  TORCH_CHECK(label == "both", "moving_clips: label must be class, motion or both, got '", label, "'");
-  return Naming::by_both;
-}
 
 /// Where the image's corner is, in parts of the room that it has, at `time` from 0 to 1.
 struct Motion {
@@ -48,8 +40,8 @@ struct Motion {
 
 class MovingClips final : public VideoDataset {
  public:
-  MovingClips(VideoInfo info, DatasetPtr images, Naming naming, uint64_t seed, uint32_t stream)
-      : VideoDataset(std::move(info)), images_(std::move(images)), naming_(naming), seed_(seed), stream_(stream) {}
+  MovingClips(VideoInfo info, DatasetPtr images, MotionLabel label, uint64_t seed, uint32_t stream)
+      : VideoDataset(std::move(info)), images_(std::move(images)), label_(label), seed_(seed), stream_(stream) {}
 
   int64_t read(int64_t index, uint8_t* clip) const override {
     const auto [c, h, w] = images_->image_shape();
@@ -68,8 +60,8 @@ class MovingClips final : public VideoDataset {
       }
     }
     const auto moved = static_cast<int64_t>(motion.kind);
-    if (naming_ == Naming::by_class) return shown;
-    return naming_ == Naming::by_motion ? moved : shown * std::ssize(kMotions) + moved;
+    if (label_ == MotionLabel::class_) return shown;
+    return label_ == MotionLabel::motion ? moved : shown * std::ssize(kMotions) + moved;
   }
 
  private:
@@ -86,7 +78,7 @@ class MovingClips final : public VideoDataset {
   }
 
   DatasetPtr images_;
-  Naming naming_;
+  MotionLabel label_;
   uint64_t seed_;
   uint32_t stream_;
 };
@@ -95,7 +87,8 @@ class MovingClips final : public VideoDataset {
 
 VideoPtr moving_clips(DatasetPtr images, const VideoOptions& options, uint32_t stream) {
   TORCH_CHECK(images, "moving_clips: images must not be null");
-  const Naming naming = naming_of(options.label);
+  const MotionLabel label =
+      options.label.empty() ? MotionLabel::motion : kMotionLabelNames.parse("moving_clips", "label", options.label);
   const auto [c, h, w] = images->image_shape();
   // With less room than this a circle would be the same two pixels in both directions.
   const int64_t smallest = std::max(h, w) + 8;
@@ -105,14 +98,14 @@ VideoPtr moving_clips(DatasetPtr images, const VideoOptions& options, uint32_t s
   VideoInfo info{.name = "moving " + images->name(),
                  .size = images->size(),
                  .clip_shape = {options.frames, c, options.image_size, options.image_size}};
-  if (naming == Naming::by_class) info.classes = images->classes();
-  if (naming == Naming::by_motion) info.classes.assign(kMotions.begin(), kMotions.end());
-  if (naming == Naming::by_both) {
+  if (label == MotionLabel::class_) info.classes = images->classes();
+  if (label == MotionLabel::motion) info.classes.assign(kMotions.begin(), kMotions.end());
+  if (label == MotionLabel::both) {
     for (const std::string& shown : images->classes()) {
       for (const char* motion : kMotions) info.classes.push_back(shown + ", " + motion);
     }
   }
-  return std::make_shared<MovingClips>(std::move(info), std::move(images), naming, options.seed, stream);
+  return std::make_shared<MovingClips>(std::move(info), std::move(images), label, options.seed, stream);
 }
 
 }  // namespace topomask

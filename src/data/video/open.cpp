@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "data/random_order.h"
+#include "data/video/names.h"
 #include "data/video/readers.h"
 #include "topomask/data/image.h"
 
@@ -90,8 +91,7 @@ VideoPtr open_radar_split(const VideoOptions& options, Split split) {
 }
 
 /// The images of an IDX data set, or generated ones, in motion.
-VideoPtr open_moving(const VideoOptions& options, Split split) {
-  const bool generated = options.kind == "synthetic";
+VideoPtr open_moving(const VideoOptions& options, Split split, bool generated) {
   const DataOptions images{.kind = generated ? "synthetic" : "idx",
                            .path = options.path,
                            .validation = options.validation,
@@ -134,11 +134,21 @@ VideoPtr open_videos(const VideoOptions& options, Split split) {
   options.check();
   const bool test = split == Split::test;
   const auto opened = [&]() -> VideoPtr {
-    if (options.kind == "frame_folder") return take_split(open_frame_folder(options, test), options, split);
-    if (options.kind == "video_folder") return take_split(open_video_folder(options, test), options, split);
-    if (options.kind == "episodes") return take_split(open_episode_clips(options, test), options, split);
-    if (options.kind == "radhar") return open_radar_split(options, split);
-    return open_moving(options, split);
+    switch (kVideoKindNames.parse("open_videos", "kind", options.kind)) {
+      case VideoKind::moving:
+        return open_moving(options, split, /*generated=*/false);
+      case VideoKind::synthetic:
+        return open_moving(options, split, /*generated=*/true);
+      case VideoKind::frame_folder:
+        return take_split(open_frame_folder(options, test), options, split);
+      case VideoKind::video_folder:
+        return take_split(open_video_folder(options, test), options, split);
+      case VideoKind::episodes:
+        return take_split(open_episode_clips(options, test), options, split);
+      case VideoKind::radhar:
+        return open_radar_split(options, split);
+    }
+    TORCH_INTERNAL_ASSERT(false, "no kind");
   }();
   return options.in_memory ? std::make_shared<ClipsInMemory>(*opened) : opened;
 }

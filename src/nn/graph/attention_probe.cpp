@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
+#include "nn/stack_heads.h"
 
 namespace topomask {
 namespace {
@@ -33,8 +33,7 @@ at::Tensor AttentionProbe::watched(const at::Tensor& v, const std::function<at::
 }
 
 at::Tensor AttentionProbe::rows() const {
-  const auto same = [this](const at::Tensor& row) { return row.sizes() == rows_[0].sizes(); };
-  return rows_.empty() || !std::all_of(rows_.begin(), rows_.end(), same) ? at::Tensor() : at::stack(rows_);
+  return stack_heads(rows_);
 }
 
 }  // namespace topomask

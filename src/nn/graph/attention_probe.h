@@ -22,7 +22,8 @@ class AttentionProbe {
   /// attend(v), v [H, N, d] → [H, N, d], linear in v; recorded while a probe lives.
   static at::Tensor watched(const at::Tensor& v, const std::function<at::Tensor(const at::Tensor&)>& attend);
 
-  at::Tensor rows() const;  ///< [layers, heads, N]; undefined where no layer was recorded or heads differ
+  /// [layers, heads, N]; NaN for heads that a layer does not have; undefined where no layer was recorded.
+  at::Tensor rows() const;
 
  private:
   int64_t node_;

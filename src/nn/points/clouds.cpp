@@ -98,7 +98,7 @@ at::Tensor subsample(const at::Tensor& keys, const at::Tensor& valid, int64_t co
   TORCH_CHECK(valid.sizes() == keys.sizes() && valid.scalar_type() == at::kBool && valid.device() == keys.device(),
               "subsample: valid must be bool like keys, ", describe(keys), ", got ", describe(valid));
   TORCH_CHECK(count >= 0, "subsample: count must be >= 0, got ", count);
-  // 2³¹ is behind every key.
+  // 2³¹ sorts after every key.
   const at::Tensor behind = at::where(valid, keys.to(at::kLong), int64_t{1} << 31);
   const at::Tensor order = std::get<1>(behind.sort(/*stable=*/true, 1, /*descending=*/false));
   const at::Tensor known = valid.sum(1, true).clamp_min(1);

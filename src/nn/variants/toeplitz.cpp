@@ -7,7 +7,7 @@
 namespace topomask {
 namespace {
 
-/// M_ij = g(i − j) > 0 for the offset of two tokens along every axis; log g is learnt, from 0: no mask.
+/// M_ij = g(i − j) > 0 for the offset of two tokens along every axis; log g is learned and starts at 0: no mask.
 class ToeplitzSource final : public MaskSource {
  public:
   explicit ToeplitzSource(const VariantSetting& setting)

@@ -13,7 +13,7 @@ namespace topomask {
 /// CLS token or the mean of all tokens, normalised.
 class GridEncoder final : public torch::nn::Module {
  public:
-  /// Of `options` its blocks: depth, width, heads, variant and so on. `axes` are the sides of the grid.
+  /// `options` gives the blocks: depth, width, heads, variant and so on. `axes` are the sides of the grid.
   GridEncoder(const ViTOptions& options, const std::vector<int64_t>& axes, uint64_t seed, at::Generator& generator);
 
   at::Tensor forward(const at::Tensor& tokens);

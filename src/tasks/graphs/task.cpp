@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include "data/random_order.h"
+#include "nn/stack_heads.h"
 #include "tasks/autocast.h"
 #include "tasks/from_data.h"
 #include "tasks/graphs/augment.h"
@@ -72,7 +73,8 @@ void GraphTask::load_batch(int64_t step) {
   const int64_t epoch = step / steps_per_epoch(), first = step % steps_per_epoch() * items_per_step();
   if (epoch != epoch_) start_epoch(epoch);
   if (sees_whole_graph()) {
-    if (!whole_) whole_ = make_batch(data(), structure_, order_, device());
+    // In the order of the split, not of the epoch: a sum over nodes has the same bits in a run that was resumed.
+    if (!whole_) whole_ = make_batch(data(), structure_, places("train"), device());
     micro_batches_ = {*whole_};
     labelled_ = whole_->rows.size(0);
     return;
@@ -128,15 +130,12 @@ std::vector<std::string> GraphTask::classes() {
 
 at::Tensor GraphTask::modulation() {
   std::vector<at::Tensor> functions;  // of the layers' masks, [H, K]
-  int64_t heads = 0;
   for (const auto& item : model().named_parameters()) {
     const bool of_mask = parameter_kind(item.key(), item.value()) == ParameterKind::mask;
     if (!of_mask || item.value().dim() != 2) continue;
     functions.push_back(item.value());
-    heads = std::max(heads, item.value().size(0));
   }
-  for (at::Tensor& f : functions) f = at::constant_pad_nd(f, {0, 0, 0, heads - f.size(0)}, std::nan(""));
-  return functions.empty() ? at::Tensor() : at::stack(functions);
+  return stack_heads(std::move(functions));
 }
 
 std::shared_ptr<torch::nn::Module> GraphTask::new_model() const {

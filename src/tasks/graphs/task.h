@@ -30,12 +30,12 @@ class GraphTask final : public Task {
   Evaluation evaluate(const std::string& split) override;
   int64_t size(const std::string& split) override;
   std::vector<std::string> classes() override;
-  at::Tensor modulation() override;  ///< NaN for heads that a layer has not
+  at::Tensor modulation() override;  ///< NaN for heads that a layer does not have
 
   const LoadedGraphs& data() const;
   GraphModel& graph_model() const { return static_cast<GraphModel&>(model()); }
   const std::vector<int64_t>& places(const std::string& split) const;
-  /// Walks that are drawn anew for each epoch are for training; evaluation keeps those of the first.
+  /// Walks that are drawn again for each epoch are for training; evaluation keeps those of the first.
   const GraphStructure& evaluation_structure();
 
  private:

@@ -63,7 +63,9 @@ GraphView view_graph(Task& of, const std::string& split, int64_t place, int64_t 
           .labels = (of_node ? batch.labels : batch.labels.slice(0, 0, 0)).to(at::kCPU),
           .guesses = (of_node ? all : all.slice(0, 0, 0)).detach().exp().to(at::kCPU),
           .influence = influence.index_select(0, drawn),
-          .attention = attention.defined() ? attention.to(at::kCPU, at::kDouble).index_select(2, drawn) : attention};
+          .attention = attention.defined()
+                           ? attention.to(at::kCPU, at::kDouble).nanmean(1).mean(0).index_select(0, drawn)
+                           : attention};
 }
 
 }  // namespace topomask

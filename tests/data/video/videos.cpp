@@ -3,6 +3,7 @@
 
 #include "data/episodes/made_episode.h"
 #include "data/files.h"
+#include "data/video/names.h"
 #include "support/compare.h"
 #include "topomask/data/image.h"
 #include "topomask/data/video.h"
@@ -70,6 +71,17 @@ TEST(MovingClips, MoveAsTheirLabelSays) {
   for (const int64_t count : seen) EXPECT_GT(count, 2);
 }
 
+TEST(VideoNames, AreThoseOfTheEnumerators) {
+  EXPECT_EQ(kVideoKindNames[VideoKind::synthetic], "synthetic");
+  EXPECT_EQ(kVideoKindNames[VideoKind::radhar], "radhar");
+  EXPECT_EQ(kMotionLabelNames[MotionLabel::class_], "class");
+  EXPECT_EQ(kMotionLabelNames[MotionLabel::both], "both");
+  EXPECT_EQ(kEpisodeLabelNames[EpisodeLabel::object], "object");
+  EXPECT_ERROR(
+      open_videos({.kind = "film"}, Split::train),
+      "open_videos: kind must be one of moving, synthetic, frame_folder, video_folder, episodes, radhar, got film");
+}
+
 TEST(MovingClips, AreLabelledByClassOrBoth) {
   VideoOptions options{.frames = 4, .image_size = 16, .seed = 5};
   const VideoPtr motion = moving_clips(plain_images(8), options);
@@ -86,7 +98,7 @@ TEST(MovingClips, AreLabelledByClassOrBoth) {
   EXPECT_TRUE(at::equal(motion->batch({6, 2}).clips[0], m.clips[6]));  // the same whenever it is read
   EXPECT_FALSE(at::equal(moving_clips(plain_images(8), options, 1)->batch(all).clips, m.clips));
   options.label = "colour";
-  EXPECT_ERROR(moving_clips(plain_images(8), options), "label must be class, motion or both, got 'colour'");
+  EXPECT_ERROR(moving_clips(plain_images(8), options), "moving_clips: label must be class, motion or both, got colour");
   EXPECT_ERROR(moving_clips(plain_images(8), {.image_size = 11}),
                "image_size must be at least 12 for images of 4x4, got 11");
   EXPECT_ERROR(motion->batch({8}), "index must be in [0, 8), got 8");

@@ -28,6 +28,19 @@ TEST(AttentionProbe, TheRowIsTheWeightsOfTheNode) {
   EXPECT_TRUE(testing::close(rows[0], expected.detach(), 1e-10, 1e-12));
 }
 
+TEST(AttentionProbe, HeadsThatALayerDoesNotHaveAreNaN) {
+  const MaskPtr mask = neighbours_mask(Graph::cycle(6));
+  GKATConv wide(3, 4, {.heads = 3}), narrow(3, 4, {.heads = 1});
+  AttentionProbe probe(2);
+  const at::Tensor x = at::randn({6, 3});
+  wide.forward(x, mask);
+  narrow.forward(x, mask);
+  const at::Tensor rows = probe.rows();
+  ASSERT_EQ(rows.sizes(), at::IntArrayRef({2, 3, 6}));
+  EXPECT_TRUE(rows[1].slice(0, 1).isnan().all().item<bool>());
+  EXPECT_TRUE(testing::close(rows.nanmean(1).sum(-1), at::ones({2}), 1e-5, 1e-5));
+}
+
 TEST(AttentionProbe, ChangesNothingOfTheOutput) {
   const Graph graph = Graph::cycle(6);
   const at::Tensor x = at::randn({6, 3}, at::kDouble);

@@ -190,6 +190,20 @@ TEST(GraphTask, SurroundingsThatAreTheWholeGraphTrainAsItDoes) {
   }
 }
 
+TEST(GraphTask, ARunOverTheWholeGraphContinuesBitForBit) {
+  const OneThread one;
+  const ScratchFolder folder;
+  RunConfig config = ring_run(folder, "gkat");
+  config.train.batch_size = 30;  // one step an epoch: a run is continued in another epoch than it was begun in
+  config.train.log_every = 1;
+  train(config, folder / "straight", kQuiet);
+  TrainHooks hooks = kQuiet;
+  hooks.stop = [](int64_t step) { return step == 4; };
+  EXPECT_FALSE(train(config, folder / "broken", hooks).finished);
+  EXPECT_TRUE(train(config, folder / "broken", hooks).finished);
+  testing::expect_same_run(folder / "straight", folder / "broken");
+}
+
 TEST(GraphTask, ARunOverSurroundingsLearnsAndContinuesBitForBit) {
   const OneThread one;
   const ScratchFolder folder;
@@ -251,7 +265,7 @@ TEST(GraphTask, LearnedFunctionsAreThoseOfEachLayersHeads) {
   ASSERT_EQ(f.sizes(), at::IntArrayRef({2, 3, 4}));
   EXPECT_TRUE(f[0].isfinite().all().item<bool>());
   EXPECT_TRUE(f[1][0].isfinite().all().item<bool>());
-  EXPECT_TRUE(f[1].slice(0, 1).isnan().all().item<bool>());  // heads that the second layer has not
+  EXPECT_TRUE(f[1].slice(0, 1).isnan().all().item<bool>());  // heads that the second layer does not have
 }
 
 TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {

@@ -150,7 +150,7 @@ TEST(PointTask, FloorsAreThoseOfTheData) {
   }
   EXPECT_GT(curve(found, "copy_ssim").values[0], curve(found, "copy_ssim").values[1]);
   EXPECT_GT(curve(found, "copy_ssim").values[0], curve(found, "copy_ssim_moved").values[0]);
-  // Of 16 pixels of the box in frame 2 the last frame has 12 right.
+  // The last frame has 12 of the 16 pixels of the box in frame 2 right.
   const double wrong = (std::pow(20, 2) + 2 * std::pow(170, 2)) / 3 / (255.0 * 255.0) * 4 / 16;
   EXPECT_NEAR(curve(found, "copy_psnr_moved").values[0], -10 * std::log10(wrong), 1e-3);
   EXPECT_EQ(found.curves.size(), 14u);
@@ -212,7 +212,7 @@ TEST(PointTask, CloudsAreNearWhereNothingMovedAndPullParticlesWhereItDid) {
   const std::vector<Window> windows{{0, 0, 7}, {3, 1, 8}};
   const SceneBatch batch =
       make_scenes(episodes, windows, {.steps = 1, .rays = 40, .changed = 0.5, .whole_frames = true}, 1, at::kCPU);
-  // Of 40 pixels of a camera the first 20 differ from the last frame: the box, or where it was.
+  // The first 20 of 40 pixels of a camera differ from the last frame: the box, or where it was.
   const Tensor last = batch.rgb.select(1, 1).flatten(2, 3).to(at::kFloat) / 255;
   const Tensor pixels = batch.pixels[0].unsqueeze(-1).expand({2, kCameras, 40, 3});
   const Tensor differ =

@@ -10,7 +10,7 @@
 namespace topomask {
 namespace {
 
-/// exp(−λT), T the normalised Laplacian of the symmetric graph of nearest neighbours, λ = exp(f) learnt.
+/// exp(−λT), T the normalised Laplacian of the symmetric graph of nearest neighbours, λ = exp(f) is learned.
 class DiffusionLayer final : public MaskedLocalLayer {
  public:
   explicit DiffusionLayer(const PointModelOptions& options)

@@ -5,7 +5,7 @@
 namespace topomask {
 namespace {
 
-/// f₀ I + f₁ W on the directed graph of nearest neighbours: graph attention, with a learnt weight of oneself.
+/// f₀ I + f₁ W on the directed graph of nearest neighbours: graph attention, with a learned weight for the node itself.
 class NeighboursLayer final : public MaskedLocalLayer {
  public:
   explicit NeighboursLayer(const PointModelOptions& options) : MaskedLocalLayer(options, decaying(options.decay, 2)) {}

@@ -57,7 +57,7 @@ TEST_P(Variants, GivesLogitsAndAGradientToEveryParameter) {
     for (const auto& item : model.named_parameters()) {
       ASSERT_TRUE(item.value().grad().defined()) << item.key();
       EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
-      // Of the last layer only CLS is looked at, whose row of the mask is 1.
+      // Only CLS of the last layer is used, and its row of the mask is 1.
       if (cls && item.key().starts_with("block1.attention.variant.mask.")) continue;
       EXPECT_GT(item.value().grad().abs().sum().item<double>(), 0) << item.key() << (cls ? "" : ", no CLS");
     }
