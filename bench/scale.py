@@ -3,6 +3,8 @@
 
     torchrun --nproc-per-node 4 bench/scale.py measure [--graph FILE | --side 512]   # a line of JSON for each mask
     torchrun --nproc-per-node 2 bench/scale.py overlap --side 512   # how much of the exchanges is hidden behind local rows
+    python bench/scale.py one-rank [--side 256]     # every mask over one rank against the mask of one process
+    python bench/scale.py shards [--edges 8000000]  # peak memory of shard_edge_list on a random graph
     python bench/scale.py step [--graph FILE]            # time and memory of a training step
     python bench/scale.py halo [--parts 64]         # halo rows over many parts, counted in one process, in the same form
     python bench/scale.py table [--measured FILE]   # 10^8 and 10^9 nodes on 8 to 256 GPUs, from lines of measure and halo
@@ -22,9 +24,8 @@ import time
 import topomask as tm
 import torch
 import torch.distributed as c10d
+from scale_process import FEATURES, HEADS, VALUE_DIM, graph_of, one_rank, shards
 from topomask.dist.exchange import halo_of
-
-HEADS, FEATURES, VALUE_DIM = 4, 16, 16
 
 
 def mask_bytes(mask):
@@ -81,7 +82,7 @@ def measure(arguments):
         c10d.init_process_group("gloo")
     torch.set_num_threads(1)
     group = tm.dist.Group()
-    graph = tm.read_graph(arguments.graph) if arguments.graph else tm.Graph.grid(arguments.side, arguments.side)
+    graph = graph_of(arguments)
     graph = graph.normalised()
     layout = tm.dist.Layout(tm.dist.partition(graph, group.size, arguments.method), group)
     shard = tm.dist.shard(graph, layout)
@@ -169,7 +170,7 @@ def overlap(arguments):
         c10d.init_process_group("gloo")
     torch.set_num_threads(1)
     group = tm.dist.Group()
-    graph = (tm.read_graph(arguments.graph) if arguments.graph else tm.Graph.grid(arguments.side, arguments.side)).normalised()
+    graph = graph_of(arguments).normalised()
     layout = tm.dist.Layout(tm.dist.partition(graph, group.size, arguments.method), group)
     walks = tm.dist.sample_walks(graph, layout, walkers=4, halting_probability=0.5, max_hops=8, seed=1)
     masks = {
@@ -190,7 +191,7 @@ def overlap(arguments):
 
 def step(arguments):
     """Forward and backward of a two-layer GRF transformer (width 64, 4 heads, perceptron of 2 widths) in one process."""
-    graph = (tm.read_graph(arguments.graph) if arguments.graph else tm.Graph.grid(arguments.side, arguments.side)).normalised()
+    graph = graph_of(arguments).normalised()
     layout = tm.dist.Layout(tm.dist.partition(graph, 1))
     walks = tm.dist.sample_walks(graph, layout, walkers=4, halting_probability=0.5, max_hops=8, seed=1)
     functions = [torch.nn.Parameter(torch.exp(-0.5 * torch.arange(9.0)).repeat(HEADS, 1)) for _ in range(2)]
@@ -217,7 +218,7 @@ def step(arguments):
 
 def halo(arguments):
     """Halo rows over many parts, counted in one process: with few ranks, parts have fewer neighbours than they would have."""
-    graph = tm.read_graph(arguments.graph) if arguments.graph else tm.Graph.grid(arguments.side, arguments.side)
+    graph = graph_of(arguments)
     walks = tm.sample_walks(graph.normalised(), walkers=4, halting_probability=0.5, max_hops=8, seed=1)
     cut = tm.dist.partition(graph, arguments.parts, arguments.method)
     patterns = {
@@ -275,11 +276,20 @@ if __name__ == "__main__":
     hidden = commands.add_parser("overlap")
     hidden.add_argument("--repeats", type=int, default=25)
     hidden.set_defaults(run=overlap)
+    alone = commands.add_parser("one-rank")
+    alone.add_argument("--repeats", type=int, default=12)
+    alone.add_argument("--masks", nargs="*", help="those of these names; all without")
+    alone.set_defaults(run=one_rank)
+    written = commands.add_parser("shards")
+    written.add_argument("--nodes", type=int, default=1_000_000)
+    written.add_argument("--edges", type=int, default=8_000_000)
+    written.add_argument("--parts", type=int, default=4)
+    written.set_defaults(run=shards)
     whole = commands.add_parser("step")
     whole.add_argument("--repeats", type=int, default=3)
     whole.add_argument("--chunk", type=int, default=8192, help="rows that a block computes at once; 0: all")
     whole.set_defaults(run=step)
-    for command in (one, counted, hidden, whole):
+    for command in (one, counted, hidden, alone, whole):
         command.add_argument("--graph", help="a file that read_graph reads")
         command.add_argument("--side", type=int, default=512, help="a square grid of this side, without --graph")
         command.add_argument("--method", default="automatic")

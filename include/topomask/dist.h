@@ -95,7 +95,7 @@ struct Shard {
   int64_t fingerprint() const;
 };
 
-/// The rows of one part of a graph in memory.
+/// The rows of one part of a graph in memory, whose weights do not require grad.
 Shard shard_of(const Graph& graph, const Partition& partition, int64_t part);
 
 /// What a folder of shards has in common: the partition, and what each shard must be.
@@ -106,7 +106,8 @@ struct ShardIndex {
 };
 
 /// Writes `index.tmshards` and `shard-PPPPP-of-QQQQQ.tmshard` for every part into a folder, which is made where there
-/// is none. Each file has a version and a checksum and appears when it is whole; the index is written last.
+/// is none. Each file has a version and a checksum and appears when it is whole; the index is written last. Weights
+/// that require grad are written with their present values.
 void write_shards(const Graph& graph, const Partition& partition, const std::string& folder);
 
 /// Shards of a text file of edges, one "source target [weight]" a line, # comments, plain or gzip, of which only a part
@@ -145,7 +146,7 @@ class HaloExchange {
   HaloExchange& operator=(HaloExchange&&) noexcept;
 
   /// x, to compute with meanwhile in its place: gradients of the halo are then added to those of the local work once
-  /// that is over, backward too, so that their travel is hidden behind it.
+  /// that is over, backward too, so that their communication overlaps with it.
   const at::Tensor& own() const { return own_; }
 
   /// The halo [..., h, C], once it is there; the same tensor each time.

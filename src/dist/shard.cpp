@@ -7,6 +7,7 @@
 #include "dist/fingerprint.h"
 #include "dist/shard_file.h"
 #include "dist/write_shard.h"
+#include "graph/weights.h"
 #include "topomask/dist.h"
 
 namespace topomask {
@@ -33,6 +34,7 @@ Shard shard_of(const Graph& graph, const Partition& partition, int64_t part) {
   TORCH_CHECK(partition.num_nodes() == graph.num_nodes(), "shard: the partition must have the nodes of the graph, ",
               graph.num_nodes(), ", got ", partition.num_nodes());
   TORCH_CHECK(graph.device().is_cpu(), "shard: the graph must be on cpu, got ", graph.device());
+  check_constant_weights("shard", "graph", graph, "the shards of a graph have no gradient in them");
   Shard shard{.nodes = graph.num_nodes(),
               .parts = partition.parts,
               .part = part,
@@ -58,7 +60,7 @@ Shard shard_of(const Graph& graph, const Partition& partition, int64_t part) {
     }
   };
   copy_rows(graph.columns(), shard.columns);
-  copy_rows(graph.weights().detach().contiguous(), shard.weights);
+  copy_rows(graph.weights().contiguous(), shard.weights);
   return shard;
 }
 
@@ -93,10 +95,11 @@ void write_index(const char* op, const ShardIndex& index, const std::string& fol
 
 void write_shards(const Graph& graph, const Partition& partition, const std::string& folder) {
   std::filesystem::create_directories(folder);
+  const Graph constant = with_constant_weights(graph);
   ShardIndex index{partition, graph.directed(), at::empty({partition.parts}, at::kLong)};
   int64_t* fingerprints = index.fingerprints.mutable_data_ptr<int64_t>();
   for (int64_t part = 0; part < partition.parts; ++part) {
-    fingerprints[part] = write_shard("write_shards", shard_of(graph, partition, part), folder);
+    fingerprints[part] = write_shard("write_shards", shard_of(constant, partition, part), folder);
   }
   write_index("write_shards", index, folder);
 }

@@ -26,7 +26,7 @@ uint32_t with_bytes_of(uint32_t checksum, const at::Tensor& array) {
   return io::extend_crc(checksum, {static_cast<const char*>(array.const_data_ptr()), array.nbytes()});
 }
 
-/// The arrays behind a header; their sizes have been checked against that of the file.
+/// The arrays after a header; their sizes have been checked against that of the file.
 std::vector<at::Tensor> arrays_behind(const ShardHeader& header, bool index) {
   if (index) return {at::empty({header.nodes}, at::kInt), at::empty({header.parts}, at::kLong)};
   return {at::empty({header.rows}, at::kLong), at::empty({header.rows + 1}, at::kLong),

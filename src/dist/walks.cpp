@@ -11,7 +11,6 @@ namespace topomask {
 WalkTable::Arrays sample_walks_from(const Graph& graph, const at::Tensor& starts, const WalkOptions& options) {
   constexpr const char* kOp = "sample_walks_from";
   TORCH_CHECK(graph.device().is_cpu(), kOp, ": the graph must be on cpu, got ", graph.device());
-  TORCH_CHECK(!graph.weights().requires_grad(), kOp, ": weights must not require grad");
   TORCH_CHECK(starts.defined() && starts.dim() == 1 && starts.scalar_type() == at::kLong && starts.is_cpu(), kOp,
               ": starts must be Long [n] on cpu, got ", describe(starts));
   const at::Tensor list = starts.contiguous();

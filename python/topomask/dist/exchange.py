@@ -115,7 +115,8 @@ class Exchange:
     def end(self) -> tuple[Tensor, ...]:
         rows: Tensor = _Finish.apply(self._sent, self._way)  # type: ignore[no-untyped-call]
         width = sum(self._widths)
-        return rows.view(rows.shape[0], *self._leading, width).movedim(0, -2).split(self._widths, -1)
+        halo: tuple[Tensor, ...] = rows.view(rows.shape[0], *self._leading, width).movedim(0, -2).split(self._widths, -1)
+        return halo
 
 
 def halo_of(plan: HaloPlan, x: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -28,16 +28,14 @@ class Group:
     """The ranks that one graph is divided over.
 
     process_group: of torch.distributed, whose timeout holds; the default group where left out, and a group of this process alone
-    where torch.distributed is not initialised. Of a device mesh: `Group(mesh.get_group("graph"))`. message_bytes: larger messages
-    are sent in pieces, since Gloo fails on those of several gigabytes.
+    where torch.distributed is not initialised. For a device mesh: `Group(mesh.get_group("graph"))`. message_bytes: larger messages
+    are sent in pieces, since Gloo fails on those of several gigabytes; the same on every rank.
 
     bytes_sent, messages: what this rank has sent to others so far; seconds_waited: for exchanges that were not over when their result
     was needed. Making one is a collective call.
     """
 
     def __init__(self, process_group: Any = None, *, message_bytes: int = DEFAULT_MESSAGE_BYTES) -> None:
-        if message_bytes < 1:
-            raise ValueError(f"Group: message_bytes must be positive, got {message_bytes}")
         self.message_bytes = message_bytes
         self.bytes_sent = 0
         self.messages = 0
@@ -55,14 +53,23 @@ class Group:
         self.ranks: list[int] = [0] if self._alone else [c10d.get_global_rank(self._group, r) for r in range(self.size)]
         """The ranks of the world, by their place in the group; errors name these."""
         self.name: str = "" if self._alone else self._group.group_name
+        self._backends: dict[str, str] = {"cpu": "none"} if self._alone else backends_of(c10d.get_backend_config(self._group))
         self._heartbeat = None if self.size == 1 else Heartbeat(self.name, self.ranks[self.rank], self.ranks)
+        # Messages are cut into as many pieces on every rank.
+        self.agree("Group", message_bytes=message_bytes)
+        if message_bytes < 1:
+            raise ValueError(f"Group: message_bytes must be positive, got {message_bytes}")
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors of collective calls must be."""
-        if self._alone or "gloo" in str(c10d.get_backend(self._group)):
-            return torch.device("cpu")
-        return torch.device("cuda", torch.cuda.current_device())
+        """Where tensors that are made for a collective call should be: on the CPU if the process group has a backend for it."""
+        return self.travels_on(torch.device("cpu"))
+
+    def travels_on(self, device: torch.device) -> torch.device:
+        """The device from which collective calls send tensors of `device`: that device where the process group has a backend for it
+        ("cpu:gloo,cuda:nccl"), otherwise the other one. Tensors of a GPU that only Gloo could send travel from the CPU."""
+        kind = travelling_kind(self._backends, device.type)
+        return torch.device("cuda", torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
 
     # Collectives. Every rank calls each, in the same order.
 
@@ -81,8 +88,8 @@ class Group:
         """x summed over the ranks ("sum", "max" or "min"), in place."""
         if self.size == 1 or x.numel() == 0:
             return x
-        if x.device != self.device:
-            return x.copy_(self.all_reduce(x.to(self.device), op))
+        if x.device != self.travels_on(x.device):
+            return x.copy_(self.all_reduce(x.to(self.travels_on(x.device)), op))
         kinds = {"sum": c10d.ReduceOp.SUM, "max": c10d.ReduceOp.MAX, "min": c10d.ReduceOp.MIN}
         flat = x.view(-1)
         step = max(self.message_bytes // x.element_size(), 1)
@@ -96,8 +103,8 @@ class Group:
     def broadcast(self, x: Tensor, source: int = 0) -> Tensor:
         """x of the rank in place `source` of the group, on every rank, in place."""
         if self.size > 1 and x.numel():
-            if x.device != self.device:
-                return x.copy_(self.broadcast(x.to(self.device), source))
+            if x.device != self.travels_on(x.device):
+                return x.copy_(self.broadcast(x.to(self.travels_on(x.device)), source))
             self._guarded("broadcast", lambda: c10d.broadcast(x, self.ranks[source], group=self._group))
         return x
 
@@ -111,9 +118,7 @@ class Group:
         rows: list[list[int]] = out.view(self.size, -1).tolist()
         return rows
 
-    def all_to_all(
-        self, x: Tensor, send_splits: Sequence[int], recv_splits: Sequence[int], largest: int | None = None
-    ) -> Pending:
+    def all_to_all(self, x: Tensor, send_splits: Sequence[int], recv_splits: Sequence[int], largest: int | None = None) -> Pending:
         """Starts to send send_splits[r] rows of x [rows, ...] to each rank r, in their order; `wait` gives recv_splits[r] rows from
         each. largest: the most rows in one message of any two ranks, where all ranks know it; asked for where left out."""
         if largest is None and self.size > 1:
@@ -146,7 +151,7 @@ class Group:
     def agree(self, op: str, **values: int) -> None:
         """Refuses, on every rank, values that are not the same on all."""
         rows = self.all_gather([_signed(value) for value in values.values()])
-        for place, (name, value) in enumerate(values.items()):
+        for place, name in enumerate(values):
             for rank, row in enumerate(rows):
                 if row[place] != rows[0][place]:
                     raise ValueError(
@@ -166,8 +171,8 @@ class Group:
 
 
 class Pending:
-    """An all-to-all under way. It keeps what is sent and received alive; bytes travel as bytes, whatever their dtype, and by the
-    device of the group, wherever they are."""
+    """An all-to-all under way. It keeps what is sent and received alive; bytes travel as bytes, whatever their dtype, and from the
+    device that the process group has a backend for, wherever they are."""
 
     def __init__(self, group: Group, x: Tensor, send_splits: list[int], recv_splits: list[int], largest: int) -> None:
         self._group, self._splits = group, (send_splits, recv_splits)
@@ -178,7 +183,7 @@ class Pending:
         self._home = x.device
         self._sent = x.view(-1).view(torch.uint8).view(x.shape[0], row_bytes)
         if group.size > 1:
-            self._sent = self._sent.to(group.device)
+            self._sent = self._sent.to(group.travels_on(x.device))
         self._rounds: list[tuple[Any, Tensor, list[int]]] = []
         self._kept: list[Tensor] = []
         if group.size == 1:
@@ -227,6 +232,18 @@ class Pending:
         return torch.cat([piece for rank in range(self._group.size) for piece in (part[rank] for part in parts)])
 
 
+def backends_of(config: str) -> dict[str, str]:
+    """The backend for each kind of device, of a configuration as torch.distributed writes it: "cpu:gloo,cuda:nccl"."""
+    pairs = [part.strip().lower().partition(":") for part in config.split(",")]
+    return {device: backend for device, _, backend in pairs}
+
+
+def travelling_kind(backends: Mapping[str, str], kind: str) -> str:
+    """The kind of device, "cpu" or "cuda", from which tensors of the kind `kind` are sent."""
+    usable = [each for each in ("cpu", "cuda") if each in backends and (each, backends[each]) != ("cuda", "gloo")]
+    return kind if kind in usable or not usable else usable[0]
+
+
 def _product(sizes: Sequence[int]) -> int:
     result = 1
     for size in sizes:
@@ -238,11 +255,18 @@ def _signed(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
+_CHECKSUM_BYTES = 1 << 22
+
+
 def _checksum(tensor: Tensor) -> int:
     plain = tensor.detach().cpu().contiguous()
     seed = zlib.crc32(f"{plain.dtype}{list(plain.shape)}".encode())
     view = plain.view(-1).view(torch.uint8)
-    position = torch.arange(view.numel(), dtype=torch.int64)
-    # A sum of products modulo 2⁶⁴, in which every byte counts by its place.
-    mixed = (view.to(torch.int64) + 1) * ((position * 0x5851F42D4C957F2D + 0x14057B7EF767814F) | 1)
-    return _signed(int(mixed.sum()) + (seed << 16))
+    total = seed << 16
+    # A sum of products modulo 2⁶⁴, in which every byte counts by its place. The products take eight times the memory of the bytes.
+    for begin in range(0, view.numel(), _CHECKSUM_BYTES):
+        part = view[begin : begin + _CHECKSUM_BYTES].to(torch.int64)
+        factor = torch.arange(begin, begin + part.numel(), dtype=torch.int64)
+        factor.mul_(0x5851F42D4C957F2D).add_(0x14057B7EF767814F).bitwise_or_(1)
+        total += int(part.add_(1).mul_(factor).sum())
+    return _signed(total)

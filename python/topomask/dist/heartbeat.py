@@ -56,7 +56,8 @@ class Heartbeat:
         return found
 
     def _without_store(self) -> str:
-        """Signs of life were kept in the store: whoever held it has stopped, and what became of other ranks cannot be told."""
+        """A clause for a store that does not answer: the process that held it has stopped, and without the store this rank cannot
+        find out which of the other ranks are alive."""
         where = f"the store of torch.distributed{self._host} does not answer"
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             return f"the launcher stopped: torchrun on the first host held the store, and {where}"
@@ -65,7 +66,7 @@ class Heartbeat:
         return f"rank 0 stopped, or the launcher where it holds the store: {where}"
 
     def diagnosis(self) -> str:
-        """A clause that names the ranks to blame, as far as that can be told. Takes three beats."""
+        """A clause that names the ranks to blame, as far as this rank can find that out. Takes three beats."""
         try:
             self._asked.set_timeout(timedelta(seconds=4 * INTERVAL))
             before = self._read()
@@ -88,7 +89,7 @@ class Heartbeat:
 
 
 def _host_of(store: Any) -> str:
-    """" at HOST:PORT" of a TCPStore, however it is wrapped."""
+    """The text " at HOST:PORT" for a TCPStore, however it is wrapped."""
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     host, port = getattr(store, "host", None), getattr(store, "port", None)

@@ -142,7 +142,7 @@ class SparseDistributedMask(DistributedMask):
 
     def sharing(self, function: Tensor) -> SparseDistributedMask:
         """The same structure with a function of its own (f or alpha): the layers of a model share walks or powers and the pattern,
-        which are kept once. Of the shape and dtype of the function here, and the same on every rank."""
+        which are kept once. `function` has the shape and dtype of the one here, and is the same on every rank."""
         op, own = f"{type(self).__name__.strip('_')}.sharing", self.kept(self._function) if self._function else None
 
         def checked() -> None:
@@ -187,8 +187,9 @@ class SparseDistributedMask(DistributedMask):
         return self
 
 
-def heads_of(op: str, name: str, values: Tensor) -> int:
-    """[K] → 1, [H, K] → H."""
-    if values.dim() not in (1, 2) or values.shape[0] == 0 or values.dtype not in (torch.float32, torch.float64):
+def heads_of(op: str, name: str, values: Tensor, entries: bool = False) -> int:
+    """[K] → 1, [H, K] → H. entries: K are those of a rank, which may have none."""
+    empty = values.dim() > 0 and values.shape[0] == 0 and not (entries and values.dim() == 1)
+    if values.dim() not in (1, 2) or empty or values.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{op}: {name} must be float32 or float64 [K] or [H, K], got {values.dtype} {list(values.shape)}")
     return values.shape[0] if values.dim() == 2 else 1

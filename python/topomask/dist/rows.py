@@ -128,8 +128,9 @@ class LocalRows:
         used = self.pieces[1].used
         assert used is not None
         exchange = Exchange(self.plan, [k, v], used.to(k.device))
-        interior = compute(self.pieces[0], *exchange.own, None, None)
-        boundary = compute(self.pieces[1], *exchange.used, *exchange.end())
+        (k_own, v_own), (k_used, v_used) = exchange.own, exchange.used
+        interior = compute(self.pieces[0], k_own, v_own, None, None)
+        boundary = compute(self.pieces[1], k_used, v_used, *exchange.end())
         assert self._back is not None
         return torch.cat([interior, boundary], -2).index_select(-2, self._back.to(q.device))
 

@@ -42,6 +42,8 @@ class Shard:
     def normalised(self, scale: float = 1.0) -> Shard:
         """The shard of graph.normalised(scale), bit for bit: weights scale/√(d_i d_j), for which neighbours on other ranks send
         their degrees. A collective call."""
+        reason = "they are replaced by scale/√(d_i d_j), which depends on the degrees alone"
+        self.layout.group.together("normalised", lambda: check_constant_weights(self, reason))
         plan = HaloPlan(self.layout, unique_outside(self.layout, [self.columns]))
         own = self.offsets.diff().clamp(min=1).to(torch.float64)
         known = torch.cat([own, halo_of(plan, own.unsqueeze(1)).squeeze(1)])
@@ -52,8 +54,18 @@ class Shard:
         return f"Shard({self.layout!r}, {self.columns.shape[0]} entries)"
 
 
+def check_constant_weights(shard: Shard, reason: str) -> None:
+    """Refuses a shard whose weights require grad where their gradient would be lost; reason: the sentence that says why it would."""
+    if shard.weights.requires_grad:
+        raise ValueError(
+            f"shard must have weights that do not require grad, got weights that do: {reason}; detach them with "
+            "dataclasses.replace(shard, weights=shard.weights.detach())"
+        )
+
+
 def shard(graph: Graph, layout: Layout | Partition, group: Group | None = None) -> Shard:
-    """The rows of this rank of a graph that every rank has in memory. A collective call: graphs that differ are refused."""
+    """The rows of this rank of a graph that every rank has in memory, whose weights do not require grad. A collective call: graphs
+    that differ are refused."""
     placed = layout if isinstance(layout, Layout) else Layout(layout, group)
     ranks, cut = placed.group, placed.partition
 
@@ -70,7 +82,8 @@ def shard(graph: Graph, layout: Layout | Partition, group: Group | None = None) 
 
 
 def write_shards(graph: Graph, partition: Partition, folder: str | os.PathLike[str]) -> None:
-    """Writes a file for each part, and an index; `load_shard` reads them. See `docs/scale.md` for the format. One process."""
+    """Writes a file for each part, and an index; `load_shard` reads them. See `docs/scale.md` for the format. One process. Weights
+    that require grad are written with their present values."""
     if graph.num_nodes != partition.num_nodes:
         raise ValueError(f"write_shards: partition must have the graph's {graph.num_nodes} nodes, got {partition.num_nodes}")
     _ops.static("Dist", "write_shards", graph._object, partition.owners, partition.parts, os.fspath(folder))
@@ -85,7 +98,8 @@ def shard_edge_list(
     dtype: torch.dtype = torch.float32,
 ) -> None:
     """`write_shards` of a text file of edges ("source target [weight]" a line, plain or gzip) that need not fit into memory: at most
-    the owners, a megabyte a part and the entries of one part are there at once. An edge given twice keeps its first weight."""
+    the owners, a megabyte a part and the entries of one part, 32 bytes each, are there at once. An edge given twice keeps its first
+    weight."""
     arguments = (os.fspath(path), partition.owners, partition.parts, os.fspath(folder), directed, dtype)
     _ops.static("Dist", "shard_edge_list", *arguments)
 

@@ -10,20 +10,21 @@ from ..pattern import Pattern, rows_of_entries
 from .layout import Layout, RowTable, offsets_of, unique_outside
 from .mask import SparseDistributedMask, heads_of
 from .rows import LocalRows
-from .shard import Shard
+from .shard import Shard, check_constant_weights
 
 
 class _GivenValues(SparseDistributedMask):
     """Values over the entries of the rows of this rank, in the order that they were given in."""
 
     def __init__(self, layout: Layout, rows: LocalRows, order: Tensor | None, values: Tensor) -> None:
-        super().__init__(layout, rows, values.shape[0] if values.dim() == 2 else 1)
+        super().__init__(layout, rows, values.shape[0] if values.dim() == 2 else 1)  # also of a rank without entries
         self.keep("weights", values)
         if order is not None:
             self.hold(order=order)
 
     def values(self) -> Tensor:
-        return self._arranged(self.kept("weights").reshape(self.heads, -1))
+        weights = self.kept("weights")
+        return self._arranged(weights if weights.dim() == 2 else weights.unsqueeze(0))
 
 
 def _with_diagonal(shard: Shard) -> tuple[Tensor, Tensor]:
@@ -39,6 +40,8 @@ def _with_diagonal(shard: Shard) -> tuple[Tensor, Tensor]:
 
 def neighbours_mask(shard: Shard, dtype: torch.dtype | None = None) -> SparseDistributedMask:
     """M = A + I over ranks: each node attends to its neighbours and itself. dtype: of its values, the shard's where left out."""
+    reason = "its entries are 1 whatever they are, and sparse_mask has them as entries"
+    shard.layout.group.together("neighbours_mask", lambda: check_constant_weights(shard, reason))
     offsets, columns = _with_diagonal(shard)
     rows, order = LocalRows.of(shard.layout, offsets, columns)
     return _GivenValues(shard.layout, rows, order, torch.ones(columns.shape[0], dtype=dtype or shard.weights.dtype))
@@ -50,7 +53,7 @@ def sparse_mask(shard: Shard, values: Tensor | None = None) -> SparseDistributed
     given = shard.weights if values is None else values
 
     def checked() -> int:
-        heads = heads_of("sparse_mask", "values", given) if given.numel() else 1
+        heads = heads_of("sparse_mask", "values", given, entries=True)
         if given.shape[-1] != shard.columns.shape[0]:
             raise ValueError(f"values must have {shard.columns.shape[0]} entries, those of this rank's rows, got {given.shape[-1]}")
         return heads
@@ -88,6 +91,7 @@ def power_series_mask(
 
     def checked() -> int:
         heads = heads_of("power_series_mask", "alpha", alpha)
+        check_constant_weights(shard, "powers of W over ranks have no gradient in them")
         if alpha.dtype != shard.weights.dtype:
             raise ValueError(f"alpha must be {shard.weights.dtype}, as the weights are, got {alpha.dtype}")
         return heads

@@ -215,12 +215,10 @@ def _exchanged(layout: Layout, x: Tensor, splits: list[int]) -> tuple[Tensor, li
 
 
 def _stacked(own: RowTable, halo: RowTable) -> RowTable:
-    """Own rows first, those of the halo behind them."""
+    """Own rows first, then those of the halo."""
     lengths = torch.cat([own.offsets.diff(), halo.offsets.diff()])
     values = tuple(torch.cat(pair) for pair in zip(own.values, halo.values))
-    return RowTable(
-        torch.cat([own.nodes, halo.nodes]), offsets_of(lengths), torch.cat([own.columns, halo.columns]), values
-    )
+    return RowTable(torch.cat([own.nodes, halo.nodes]), offsets_of(lengths), torch.cat([own.columns, halo.columns]), values)
 
 
 def _numbered(rows: FeatureRows, seen: Tensor) -> Pattern:

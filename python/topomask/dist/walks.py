@@ -16,7 +16,7 @@ from ..walks import WalkOptions, _options
 from .group import Group, _checksum
 from .layout import Layout, RowTable, offsets_of
 from .partition import Partition
-from .shard import Shard
+from .shard import Shard, check_constant_weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +84,8 @@ def travelling_walks(shard: Shard, options: WalkOptions | None = None, **changes
     of the longest walk, and one that brings the visits home. proposal_weights, with proposal "given": [entries of this rank's rows].
     """
     layout, group, chosen = shard.layout, shard.layout.group, _options(options, changes)
+    op = "travelling_walks"
+    group.together(op, lambda: check_constant_weights(shard, "walks over ranks have no gradient in them"))
     own = _Ground(shard)
 
     def checked() -> int:
@@ -93,7 +95,6 @@ def travelling_walks(shard: Shard, options: WalkOptions | None = None, **changes
         _ops.static("Dist", "travel", own.graph._object, chosen._object, 0, [none, none, none, shard.weights[:0]])
         return int(chosen.fixed_hops if chosen.fixed_hops is not None else chosen.max_hops)
 
-    op = "travelling_walks"
     longest = group.together(op, checked) if chosen.fixed_hops != 0 else 0
     if chosen.survival is not None:
         longest = min(longest, chosen.survival.shape[0] - 1)
@@ -131,7 +132,7 @@ class _Ground:
         lengths = torch.zeros(known.shape[0], dtype=torch.int64)
         lengths[self.numbered(shard.layout.nodes)] = shard.offsets.diff()
         columns = self.numbered(shard.columns.to(torch.int64)).to(torch.int32)
-        self.graph = Graph.from_csr(offsets_of(lengths), columns, shard.weights.detach(), directed=True)
+        self.graph = Graph.from_csr(offsets_of(lengths), columns, shard.weights, directed=True)
 
     def numbered(self, nodes: Tensor) -> Tensor:
         return torch.searchsorted(self.nodes, nodes)

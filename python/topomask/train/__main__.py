@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _let_waiting_threads_sleep() -> None:
-    """Starts this process anew so that OpenMP threads which wait for work sleep, where the environment does not say how they
+    """Starts this process again so that OpenMP threads that wait for work sleep, where the environment does not say how they
     wait: by default they spin, and slow down everything else on a busy machine. libgomp reads the setting when it is loaded,
     which importing the package has done. Nothing waits on one thread, which is what torchrun gives each of several ranks."""
     if os.environ.get("OMP_NUM_THREADS") == "1" or {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"} & set(os.environ):

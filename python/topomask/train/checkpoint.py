@@ -89,17 +89,51 @@ def load_checkpoint(path: str) -> Checkpoint:
         raise ValueError(f"load_checkpoint: {path}: truncated or damaged: header says {promised} bytes, file has {len(data)}")
     if struct.unpack("<I", data[-4:])[0] != zlib.crc32(memoryview(data)[:-4]):
         raise ValueError(f"load_checkpoint: {path}: checksum mismatch")
+    try:
+        return _parsed(data)
+    except (ValueError, RuntimeError) as error:  # of torch, for a shape that has no strides
+        raise ValueError(f"load_checkpoint: {path}: malformed: {error}") from error
+
+
+def _parsed(data: bytes) -> Checkpoint:
+    """The content of a file whose length and checksum are right. Its header may still be anything: a ValueError says what is wrong."""
     (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + length])
-    metadata = header.pop("__metadata__")
-    tensors = {}
-    for name, entry in header.items():
-        dtype, shape = _TYPES.get(entry["dtype"]), entry["shape"]
-        if name == "checksum":
-            continue
-        if dtype is None:
-            raise ValueError(f"load_checkpoint: {path}: {name} must be one of {', '.join(_TYPES)}, got {entry['dtype']}")
-        begin = 8 + length + entry["data_offsets"][0]
-        raw = bytearray(data[begin : begin + dtype.itemsize * math.prod(shape)])
-        tensors[name] = torch.frombuffer(raw, dtype=dtype).view(shape) if raw else torch.empty(shape, dtype=dtype)
+    room = len(data) - 8 - 4
+    if length > room:
+        raise ValueError(f"the header must have at most {room} bytes, got {length}")
+    try:
+        header = json.loads(data[8 : 8 + length])
+    except RecursionError as error:
+        raise ValueError("the header is nested too deeply") from error
+    metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("the header must be a JSON object with __metadata__")
+    for name in ("step", "seconds", "config"):
+        if not isinstance(metadata.get(name), str):
+            raise ValueError(f"__metadata__ {name} must be a string, got {metadata.get(name)!r}")
+    body = memoryview(data)[8 + length :]
+    tensors = {name: _tensor(name, entry, body) for name, entry in header.items() if name != "checksum"}
     return Checkpoint(int(metadata["step"]), float(metadata["seconds"]), metadata["config"], tensors)
+
+
+def _tensor(name: str, entry: object, body: memoryview) -> Tensor:
+    """The tensor that an entry of the header describes, among the bytes after the header."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"tensor {name} must be a JSON object, got {entry!r}")
+    kind = entry.get("dtype")
+    dtype = _TYPES.get(kind) if isinstance(kind, str) else None
+    if dtype is None:
+        raise ValueError(f"tensor {name}: dtype must be one of {', '.join(_TYPES)}, got {kind!r}")
+    shape, place = (_numbers(f"tensor {name}: {key}", entry.get(key)) for key in ("shape", "data_offsets"))
+    if len(place) != 2 or not place[0] <= place[1] <= len(body):
+        raise ValueError(f"tensor {name}: data_offsets must be two, rising, within {len(body)} bytes, got {place}")
+    if dtype.itemsize * math.prod(shape) != place[1] - place[0]:
+        raise ValueError(f"tensor {name}: shape {shape} and data_offsets {place} disagree")
+    raw = bytearray(body[place[0] : place[1]])
+    return torch.frombuffer(raw, dtype=dtype).view(shape) if raw else torch.empty(shape, dtype=dtype)
+
+
+def _numbers(what: str, given: object) -> list[int]:
+    if not isinstance(given, list) or not all(type(number) is int and 0 <= number < 2**62 for number in given):
+        raise ValueError(f"{what} must be a list of integers >= 0, got {given!r}")
+    return given

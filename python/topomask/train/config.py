@@ -99,6 +99,11 @@ class TrainOptions:
     chunk: int = option(8192, "rows that linear layers and perceptrons compute at once, and again backward; 0: all", least=0)
     log_every: int = option(50, "steps between lines of metrics; 0: only at the end", least=0)
     evaluate_every: int = option(0, "steps between evaluations; 0: only at the end", least=0)
+    select: str = option(
+        "last",
+        "the weights to judge at the end: last, or best (highest accuracy on validation data)",
+        choices=("last", "best"),
+    )
     checkpoint_every: int = option(500, "steps between checkpoints; 0: only at the end", least=0)
 
 
@@ -205,7 +210,7 @@ _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def parse_config(text: str, origin: str = "train: ") -> RunConfig:
-    """Of JSON, in which comments are allowed; keys that it does not name keep their defaults."""
+    """Parses JSON, in which comments are allowed; keys that it does not name keep their defaults."""
     try:
         given = json.loads(_COMMENT.sub(lambda found: found[1] or " ", text))
     except json.JSONDecodeError as error:

@@ -13,7 +13,8 @@ _FREE = (
     "name", "data.kind", "data.path",
     "train.device", "train.chunk", "train.log_every", "train.evaluate_every", "train.checkpoint_every",
 )  # fmt: skip
-"""Keys, in addition to those of ranks, that do not change what is computed: a run may continue with other values."""
+"""Keys, in addition to those of ranks, that do not change what is computed: a run may continue with other values. Where the best of
+the evaluations counts, train.evaluate_every does."""
 
 
 class RunFolder:
@@ -31,7 +32,8 @@ class RunFolder:
         found = load_checkpoint(self.checkpoint)
         now = config.values()
         for key, value in parse_config(found.config, f"{self.checkpoint}: ").values().items():
-            if key in _FREE or key.startswith("ranks.") or now[key] == value:
+            free = key in _FREE and not (key == "train.evaluate_every" and now["train.select"] == "best")
+            if free or key.startswith("ranks.") or now[key] == value:
                 continue
             raise ValueError(
                 f"train: {self.checkpoint}: it is of a run with {key} = {value}, and this one has {now[key]}; train it in another "

@@ -20,7 +20,7 @@ from .trainer import Trainer, learning_rate
 
 
 def peak_memory_mb() -> float:
-    """Of this process, or of its GPU."""
+    """The peak memory of this process, or of its GPU."""
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated() / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
@@ -61,7 +61,9 @@ class _Run:
             step, end = trainer.step, trainer.step == trainer.steps
             if end or (options.log_every and step % options.log_every == 0):
                 self._log()
-            if not end and options.evaluate_every and step % options.evaluate_every == 0:
+            every = options.evaluate_every
+            due = trainer.best is not None if end else bool(every) and step % every == 0
+            if due:
                 self._evaluate(["validation"])
             if end or step == until or (options.checkpoint_every and step % options.checkpoint_every == 0):
                 self._save()
@@ -86,11 +88,11 @@ class _Run:
             shown = " ".join(f"{key} {value:.6g}" if isinstance(value, float) else f"{value}" for key, value in line.items())
             print(shown, file=sys.stderr, flush=True)
 
-    def _evaluate(self, splits: list[str], logged: bool = True) -> dict[str, dict[str, float]]:
-        found = {}
+    def _evaluate(self, splits: list[str], logged: bool = True, at_end: bool = False) -> dict[str, dict[str, float]]:
+        found, evaluate = {}, self.trainer.evaluate_at_end if at_end else self.trainer.evaluate
         for split in splits:
             if self.trainer.data.rows[split].total:
-                found[split] = self.trainer.evaluate(split)
+                found[split] = evaluate(split)
                 if logged:
                     self._write({"kind": "eval", "step": self.trainer.step, "split": split, **found[split]})
         return found
@@ -105,7 +107,8 @@ class _Run:
     def _finish(self) -> dict[str, Any]:
         trainer = self.trainer
         done = trainer.step == trainer.steps
-        found = self._evaluate(["validation", "test"], logged=trainer.step > self.resumed_from) if done else {}
+        new = trainer.step > self.resumed_from
+        found = self._evaluate(["validation", "test"], logged=new, at_end=True) if done else {}
         memory = [row[0] / 1e6 for row in trainer.world.all_gather([int(1e6 * peak_memory_mb())])]
         config = self.config
         summary: dict[str, Any] = {"name": config.name, "task": config.task, "variant": f"{config.model.kind}+{config.model.mask}"}

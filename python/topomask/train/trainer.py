@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from .. import dist
 from ..dropout import seed_dropout
+from .best import SCORE, BestWeights
 from .checkpoint import Checkpoint
 from .config import RunConfig, TrainOptions
 from .data import NodeData
@@ -19,7 +20,7 @@ from .source import open_source
 
 
 def learning_rate(options: TrainOptions, step: int, steps: int) -> float:
-    """Of step 0 … steps − 1: a linear rise for warmup_steps, constant_steps at learning_rate, half a cosine to the last step."""
+    """The rate at step 0 … steps − 1: a linear rise for warmup_steps, constant_steps at learning_rate, half a cosine to the last step."""
     if step < options.warmup_steps:
         return options.learning_rate * (step + 1) / options.warmup_steps
     falls_from = options.warmup_steps + options.constant_steps
@@ -73,6 +74,9 @@ class Trainer:
         self.model = make_model(config, self.data.features.shape[1], self.data.classes, masks).to(device)
         self.nodes = self.layout.nodes.to(device)
         self.optimiser = make_optimiser(self.model, config.train)
+        self.best = BestWeights(self.model) if config.train.select == "best" else None
+        if self.best is not None and self.data.rows["validation"].total == 0:
+            raise ValueError("train: select = best needs validation data, got a configuration that holds none out")
         self.steps = config.train.steps or config.train.epochs
         self.step = 0
 
@@ -112,9 +116,22 @@ class Trainer:
         self.step += 1
         return value
 
-    @torch.no_grad()
     def evaluate(self, split: str) -> dict[str, float]:
-        """loss and accuracy."""
+        """loss and accuracy. Where train.select is best, weights that are better on validation data than those before are kept."""
+        found = self._evaluated(split)
+        if self.best is not None and split == "validation":
+            self.best.offer(found)
+        return found
+
+    def evaluate_at_end(self, split: str) -> dict[str, float]:
+        """The same for the weights that a run is judged by."""
+        if self.best is None:
+            return self._evaluated(split)
+        with self.best.in_place():
+            return self._evaluated(split)
+
+    @torch.no_grad()
+    def _evaluated(self, split: str) -> dict[str, float]:
         self.model.eval()
         loss, logits = self._loss(split)
         rows = self.data.rows[split]
@@ -133,16 +150,18 @@ class Trainer:
                 own.update({moment: torch.zeros_like(parameter) for moment in moments.values()})
             made |= {f"optimiser/{label}.{name}": own[moment] for label, moment in moments.items()}
         made["optimiser/steps"] = torch.tensor(float(self.step))
-        return made
+        return made if self.best is None else {**made, **self.best.state()}
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
-        """Of the first rank, which alone has read it; the others take over what it has."""
+        """Restores the checkpoint of the first rank, which alone has read it; the other ranks receive its state."""
         known = checkpoint is not None
-        step = torch.tensor([0 if checkpoint is None else checkpoint.step], device=self.world.device)
-        self.step = int(self.world.broadcast(step))
+        given = checkpoint.tensors if checkpoint is not None else {}
+        numbers = [0 if checkpoint is None else checkpoint.step, int(SCORE in given)]
+        self.step, has_best = self.world.broadcast(torch.tensor(numbers, device=self.world.device)).tolist()
         if self.step == 0:
             return
-        given = checkpoint.tensors if checkpoint is not None else {}
+        if self.best is not None and has_best:
+            self.best.copy()
 
         def checked() -> None:
             for name, tensor in self.state().items():

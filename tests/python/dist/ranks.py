@@ -15,10 +15,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 os.environ["OMP_NUM_THREADS"] = "1"  # several processes on few cores
 
+import topomask as tm  # noqa: E402, F401  (loads the library once, in the process that the others are forked from)
 import torch  # noqa: E402
 import torch.distributed as c10d  # noqa: E402
-
-import topomask as tm  # noqa: E402, F401  (loads the library once, in the process that the others are forked from)
 
 # The server does not take sys.path over (Python 3.11): without this it would import nothing beforehand, and every rank all of torch.
 os.environ["PYTHONPATH"] = os.pathsep.join([path for path in sys.path if path])

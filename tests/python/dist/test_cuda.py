@@ -7,12 +7,11 @@ import tempfile
 import unittest
 
 import ranks
+import topomask as tm
 import torch
 import torch.distributed as c10d
 from test_masks import compared, families, graphs
 from test_train import edge_list, lines, settings
-
-import topomask as tm
 from topomask import train as tt
 
 d = tm.dist
@@ -30,14 +29,14 @@ def usable():
     return True
 
 
-def over_nccl(function, *arguments):
+def over_nccl(function, *arguments, backend="nccl"):
     """In a process of its own, with a process group of NCCL in place of that of Gloo."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     c10d.destroy_process_group()
     torch.cuda.set_device(0)
-    c10d.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    c10d.init_process_group(backend, init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
     return function(*arguments)
 
 
@@ -54,6 +53,16 @@ def on_cuda(heads):
                 key = f"{label} {name} softmax={softmax}"
                 found[key] = compared(name, moved, on_cpu, learnt, layout.nodes, 0, softmax, heads, device="cuda")
     return found
+
+
+def travels_over(backend):
+    """The kinds of device from which tensors of the CPU and of the GPU travel."""
+
+    def kinds():
+        group = d.Group()
+        return [group.travels_on(torch.device(kind)).type for kind in ("cpu", "cuda")]
+
+    return over_nccl(kinds, backend=backend)
 
 
 def trained(out, path, device):
@@ -76,6 +85,11 @@ class Cuda(unittest.TestCase):
 
     def test_two_ranks_share_a_gpu(self):
         self.check(ranks.run(2, on_cuda, 1))
+
+    def test_tensors_travel_from_a_device_with_a_backend(self):
+        for backend, kinds in (("nccl", ["cuda", "cuda"]), ("cpu:gloo,cuda:nccl", ["cpu", "cuda"]), ("gloo", ["cpu", "cpu"])):
+            with self.subTest(backend):
+                self.assertEqual(ranks.run(1, travels_over, backend), [kinds])
 
     def test_training(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -3,9 +3,8 @@
 import unittest
 
 import ranks
-import torch
-
 import topomask as tm
+import torch
 
 d = tm.dist
 F64 = torch.float64
@@ -27,7 +26,7 @@ def coefficients(heads):
 
 
 def families(graph, layout, shard, heads):
-    """name → (distributed mask, mask of one process, learnt by the one, learnt by the other, how to compare their gradients)"""
+    """name → (distributed mask, mask of one process, learned by the one, learned by the other, how to compare their gradients)"""
     nodes = layout.nodes
 
     def parameter(values):

@@ -6,10 +6,9 @@ import socket
 import unittest
 
 import ranks
+import topomask as tm
 import torch
 import torch.distributed as c10d
-
-import topomask as tm
 
 d = tm.dist
 
@@ -21,7 +20,7 @@ def free_port():
 
 
 def dies_with_the_store(port):
-    """As without torchrun: the first rank holds the store, in a process group made anew."""
+    """As without torchrun: the first rank holds the store, in a new process group."""
     rank, size = c10d.get_rank(), c10d.get_world_size()
     c10d.destroy_process_group()
     timeout = datetime.timedelta(seconds=8)

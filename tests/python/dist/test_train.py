@@ -11,13 +11,10 @@ import time
 import unittest
 
 import ranks
-import torch
-
 import topomask as tm
+import torch
 from topomask import train as tt
-from topomask.train import data as td
-from topomask.train import source as ts
-from topomask.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from topomask.train.checkpoint import load_checkpoint
 
 ROADS = ranks.ROOT.parent / "shared" / "data" / "graphs" / "roads-12-cities.txt.gz"
 STEPS = 12
@@ -37,8 +34,21 @@ def edge_list(folder, side=14):
 
 def settings(path, **changes):
     config = tt.RunConfig()
-    small = {"data.path": path, "data.regions": 4, "data.given_labels": 0.3, "model.width": 12, "model.heads": 2, "model.walkers": 3}
-    small |= {"model.hops": 4, "train.precision": "float64", "train.steps": STEPS, "train.learning_rate": 1e-2, "train.log_every": 1}
+    small = {
+        "data.path": path,
+        "data.regions": 4,
+        "data.given_labels": 0.3,
+        "model.width": 12,
+        "model.heads": 2,
+        "model.walkers": 3,
+    }
+    small |= {
+        "model.hops": 4,
+        "train.precision": "float64",
+        "train.steps": STEPS,
+        "train.learning_rate": 1e-2,
+        "train.log_every": 1,
+    }
     for key, value in {**small, "train.checkpoint_every": 3, "train.evaluate_every": 5, "train.chunk": 16, **changes}.items():
         config.set(key, value)
     return config
@@ -112,14 +122,15 @@ class Train(unittest.TestCase):
     def out(cls, name):
         return os.path.join(cls.folder.name, name)
 
-    def assert_same_run(self, out, tolerance=1e-9):
+    def assert_same_run(self, out, tolerance=1e-9, whole=None):
+        whole = whole or self.whole
         for kind in ("train", "eval"):
-            got, want = lines(out, kind), lines(self.whole, kind)
+            got, want = lines(out, kind), lines(whole, kind)
             self.assertEqual([line["step"] for line in got], [line["step"] for line in want])
             for a, b in zip(got, want):
                 self.assertLess(abs(a["loss"] - b["loss"]), tolerance)
                 self.assertEqual(a.get("accuracy"), b.get("accuracy"))
-        a, b = (load_checkpoint(os.path.join(folder, "checkpoint.safetensors")) for folder in (out, self.whole))
+        a, b = (load_checkpoint(os.path.join(folder, "checkpoint.safetensors")) for folder in (out, whole))
         self.assertEqual((a.step, a.tensors.keys()), (b.step, b.tensors.keys()))
         for name, tensor in a.tensors.items():
             self.assertEqual(tensor.shape, b.tensors[name].shape, name)
@@ -256,6 +267,39 @@ class Train(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "it is of a run with model.walkers = 3, and this one has 5; .*--restart"):
             training(self.whole, self.path, {"model.walkers": 5})
 
+    def test_the_best_weights_are_judged(self):
+        # At this rate validation accuracy rises and falls.
+        changes = {"train.select": "best", "train.evaluate_every": 1, "train.learning_rate": 0.3, "train.clip_norm": 0.0}
+        whole, out = self.out("best"), self.out("best slices")
+        summary = training(whole, self.path, changes)
+        *found, validation, test = lines(whole, "eval")
+        self.assertEqual([line["step"] for line in found], list(range(1, STEPS + 1)))
+        best = max(found, key=lambda line: (line["accuracy"], -line["loss"]))
+        self.assertLess(best["step"], STEPS)
+        self.assertLess(found[-1]["accuracy"], best["accuracy"])
+        self.assertEqual((validation["accuracy"], validation["loss"]), (best["accuracy"], best["loss"]))
+        self.assertEqual(summary["accuracy"], {"validation": best["accuracy"], "test": test["accuracy"]})
+        # A run that was stopped and continued goes on with the best weights of before.
+        for size, slice_ in ((2, best["step"]), (1, 1), (3, 0)):
+            ranks.run(size, training, out, self.path, changes, slice_)
+        self.assert_same_run(out, 1e-7, whole)
+        kept = load_checkpoint(os.path.join(out, "checkpoint.safetensors")).tensors
+        self.assertEqual(kept["train/best"].tolist()[::2], [best["accuracy"], STEPS - best["step"]])
+        weights = [name for name in kept if name.startswith("best/")]
+        self.assertEqual(len(weights), len([name for name in kept if name.startswith("optimiser/first.")]))
+        self.assertTrue(any(not torch.equal(kept[name], kept[name.removeprefix("best/")]) for name in weights))
+        # Finished: evaluated again, with nothing written.
+        self.assertEqual(ranks.run(1, training, out, self.path, changes)[0]["accuracy"], summary["accuracy"])
+        self.assertEqual(len(lines(out, "eval")), STEPS + 2)
+        with self.assertRaisesRegex(ValueError, "it is of a run with train.evaluate_every = 1, and this one has 2"):
+            training(out, self.path, {**changes, "train.evaluate_every": 2})
+
+    def test_the_best_weights_need_validation_data(self):
+        with self.assertRaisesRegex(
+            ValueError, "train: select = best needs validation data, got a configuration that holds none out"
+        ):
+            training(self.out("best of none"), self.path, {"train.select": "best", "data.validation_fraction": 0})
+
     def test_replicas_must_divide_the_ranks(self):
         with self.assertRaisesRegex(ValueError, "ranks.data must divide the 1 ranks, got 2"):
             training(self.out("replicas"), self.path, {"ranks.data": 2})
@@ -271,102 +315,27 @@ class Train(unittest.TestCase):
 
     @unittest.skipUnless(ROADS.exists(), "the road network is not here")
     def test_the_road_network(self):
-        changes = {"data.regions": 16, "model.width": 8, "train.steps": 1, "train.precision": "float32", "train.chunk": 65536}
-        changes |= {"train.evaluate_every": 0, "data.validation_fraction": 0.0}
+        changes = {"data.regions": 16, "model.width": 8, "train.steps": 2, "train.precision": "float32", "train.chunk": 65536}
+        # METIS gives each rank whole cities, between which nothing is exchanged.
+        changes |= {"train.evaluate_every": 0, "data.validation_fraction": 0.0, "ranks.partition": "ranges"}
+        graph = tm.read_graph(str(ROADS))
+        self.assertGreater(int(tm.dist.partition(graph, 4, "ranges").statistics(graph).halo.min()), 0)
         one = training(self.out("roads1"), str(ROADS), changes)
-        four = ranks.run(4, training, self.out("roads4"), str(ROADS), changes)
-        a, b = (lines(self.out(name))[0]["loss"] for name in ("roads1", "roads4"))
-        self.assertLess(abs(a - b), 1e-5 * a)
-        self.assertLess(abs(one["loss"]["test"] - four[0]["loss"]["test"]), 1e-4 * a)
+        losses = [line["loss"] for line in lines(self.out("roads1"))]
+        self.assertEqual(len(losses), 2)
+        for size in (2, 4):
+            with self.subTest(ranks=size):
+                found = ranks.run(size, training, self.out(f"roads{size}"), str(ROADS), changes)
+                for line, loss in zip(lines(self.out(f"roads{size}")), losses):
+                    self.assertLess(abs(line["loss"] - loss), 1e-5 * loss)
+                self.assertLess(abs(one["loss"]["test"] - found[0]["loss"]["test"]), 1e-4 * losses[0])
 
-
-class Data(unittest.TestCase):
-    def test_regions_are_those_of_the_nearest_seed(self):
-        with tempfile.TemporaryDirectory() as folder:
-            graph = tm.read_graph(edge_list(folder, 9))
-        count, size = 3, graph.num_nodes
-        chosen = torch.randperm(size, generator=torch.Generator().manual_seed(4))[:count].tolist()
-        offsets, columns = graph.offsets.tolist(), graph.columns.tolist()
-        distance = [[size] * count for _ in range(size)]
-        for label, seed in enumerate(chosen):
-            distance[seed][label], queue = 0, [seed]
-            for node in queue:
-                for other in columns[offsets[node] : offsets[node + 1]]:
-                    if distance[other][label] == size:
-                        distance[other][label] = distance[node][label] + 1
-                        queue.append(other)
-        want = [min(d) < size and d.index(min(d)) or (0 if min(d) < size else -1) for d in distance]
-        self.assertEqual(ts.regions(graph, count, 4).tolist(), want)
-        self.assertIn(-1, want)
-
-    def test_a_split_has_the_fractions_asked_for(self):
-        labels = torch.arange(1000) % 5 - 1
-        options = tt.RunConfig().data
-        options.given_labels, options.validation_fraction, options.test_fraction = 0.25, 0.1, 0.2
-        part = td.split(labels, options)
-        self.assertEqual(torch.bincount(part, minlength=5).tolist(), [420, 60, 120, 200, 200])
-        self.assertTrue(torch.equal(part == td.UNLABELLED, labels < 0))
-
-
-class Config(unittest.TestCase):
-    def test_the_example_is_read(self):
-        config = tt.read_config(str(ranks.ROOT / "examples" / "roads.json"))
-        self.assertEqual((config.model.layers, config.model.mask, config.data.regions), (2, "grf", 16))
-        again = tt.parse_config(config.json())
-        self.assertEqual(again.values(), config.values())
-
-    def test_what_is_wrong_is_named(self):
-        for text, pattern in (
-            ('{"model": {"widht": 8}}', r"^x: unknown key 'model.widht'; did you mean 'model.width'\?$"),
-            ('{"train": {"lr": 8}}', r"unknown key 'train.lr'; did you mean 'train.learning_rate'\?"),
-            ('{"train": {"walkers": 8}}', r"unknown key 'train.walkers'; did you mean 'model.walkers'\?"),
-            ('{"modle": {"width": 8}}', r"unknown key 'modle'; did you mean 'model'\?"),
-            ('{"data": {"motif": "caveman"}}', r"unknown key 'data.motif'$"),
-            ('{"model": 3}', "model must be an object in braces, got 3"),
-            ('{"model": {"width": "wide"}}', 'model.width must be an integer, got "wide"'),
-            ('{"model": {"width": 8.5}}', "model.width must be an integer, got 8.5"),
-            ('{"model": {"learn_mask": 1}}', "model.learn_mask must be true or false, got 1"),
-            ('{"model": {"heads": 0}}', "model.heads must be at least 1, got 0"),
-            ('{"data": {"given_labels": 2}}', "data.given_labels must be at most 1, got 2.0"),
-            ('{"train": {"learning_rate": NaN}}', "train.learning_rate must be finite, got NaN"),
-            ('{"model": {"mask": "toeplitz"}}', "model.mask must be one of grf, series, neighbours, got toeplitz"),
-            ('{"task": "images"}', "task must be one of graphs, got images"),
-            ('{"model": }', "not JSON: .*line 1"),
-        ):
-            with self.subTest(text), self.assertRaisesRegex(ValueError, pattern):
-                tt.parse_config(text, "x: ")
-        with self.assertRaisesRegex(ValueError, "model.width must be a multiple of model.heads = 4, got 6"):
-            settings("g", **{"model.width": 6, "model.heads": 4}).check()
-        with self.assertRaisesRegex(ValueError, "model.dropout must be below 1, got 1"):
-            settings("g", **{"model.dropout": 1.0}).check()
-        with self.assertRaisesRegex(ValueError, "data.kind must be one of graph, shards, got shard"):
-            settings("g", **{"data.kind": "shard"})
-
-    def test_comments_numbers_and_overrides(self):
-        config = tt.parse_config('{ // a "comment"\n "name": "a//b", /* more */ "train": {"steps": 1e3}}')
-        self.assertEqual((config.name, config.train.steps), ("a//b", 1000))
-        config.override("train.learning_rate", "3e-4")
-        config.override("data.path", "7")
-        self.assertEqual((config.train.learning_rate, config.data.path), (3e-4, "7"))
-
-
-class Checkpoints(unittest.TestCase):
-    def test_every_damaged_byte_is_refused(self):
-        tensors = {"a.weight": torch.randn(3, 2), "optimiser/steps": torch.tensor(4.0), "train/losses": torch.zeros(0).double()}
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "c.safetensors")
-            save_checkpoint(path, Checkpoint(4, 1.5, "{}", tensors))
-            found = load_checkpoint(path)
-            self.assertEqual((found.step, found.seconds, found.config), (4, 1.5, "{}"))
-            self.assertEqual(found.tensors.keys(), tensors.keys())
-            self.assertTrue(all(torch.equal(found.tensors[name], tensor) for name, tensor in tensors.items()))
-            content = pathlib.Path(path).read_bytes()
-            for place in range(len(content)):
-                for bad in (content[:place], content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]):
-                    pathlib.Path(path).write_bytes(bad)
-                    with self.assertRaisesRegex(ValueError, f"^load_checkpoint: {path}: "):
-                        load_checkpoint(path)
-            self.assertEqual(os.listdir(folder), ["c.safetensors"])
+    @unittest.skipUnless(ROADS.exists() and tm.dist.has_metis(), "the road network or METIS is not here")
+    def test_parts_of_the_road_network_hardly_touch(self):
+        graph = tm.read_graph(str(ROADS))
+        for parts in (4, 16):
+            halo = int(tm.dist.partition(graph, parts, "metis").statistics(graph).halo.sum())
+            self.assertLess(halo, 0.01 * graph.num_nodes)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
 import unittest
 
 import ranks
-import torch
-
 import topomask as tm
+import torch
 
 d = tm.dist
 
