@@ -97,6 +97,7 @@ def masks():
     return {
         "none": tm.NoneMask(16),
         "sparse": tm.SparseMask(graph, heads=2),
+        "sparse, edges in another order": tm.SparseMask(graph.edge_index().flip(-1), heads=2),
         "power series": tm.PowerSeriesMask(graph, heads=2),
         "graph random features": tm.GRFMask(graph, heads=2),
         "Toeplitz": tm.ToeplitzMask([4, 4], torch.rand(2, 7, 7)),

@@ -43,5 +43,8 @@ if not TYPE_CHECKING:  # type checkers see the imports above, and that there is 
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LAZY})
+
 
 __all__ = [*_exported, *_LAZY, "library_path", "ops"]

@@ -17,6 +17,7 @@ class Arguments(nn.Module):
 
     _given: dict[str, Any]
     _cache: dict[str, tuple[tuple[Any, ...], Any]]
+    _followed: frozenset[str] = frozenset()  # tensors that learned when C++ made something of them; see `_key`
 
     def _take(self, name: str, value: Any) -> Any:
         """Registers an argument; what is left of it is the recipe to assemble it again."""
@@ -51,9 +52,10 @@ class Arguments(nn.Module):
         return tensor.view(torch.int16) if tensor.dtype == torch.uint8 else tensor
 
     def _key(self, names: Iterator[str]) -> tuple[Any, ...]:
-        """What tells whether tensors are the same as before; the tensors themselves, so that their identity stays theirs."""
-        tensors = [getattr(self, name) for name in names]
-        return tuple((tensor, tensor.data_ptr(), tensor.dtype, tensor.device, tensor.requires_grad) for tensor in tensors)
+        """What tells whether tensors are the same as before; the tensors themselves, so that their identity stays theirs. Those
+        that C++ follows count as learning after they were frozen too: what C++ made of them still serves."""
+        tensors = [(name, getattr(self, name)) for name in names]
+        return tuple((t, t.data_ptr(), t.dtype, t.device, t.requires_grad or name in self._followed) for name, t in tensors)
 
     def _give(self, recipe: Any) -> Any:
         """An argument as it is now."""

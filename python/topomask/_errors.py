@@ -35,7 +35,7 @@ _SPELLINGS = (
 
 
 def in_python(text: str) -> str:
-    """A text of the library with the names that its subject has in Python."""
+    """A message of the library with the names that its subject has in Python."""
     for pattern, spelling in _SPELLINGS:
         text = pattern.sub(spelling, text)
     return text

@@ -73,10 +73,16 @@ class Sparse(Form):
 
     def __init__(self, pattern: list[Tensor]) -> None:
         self.pattern = pattern
+        # On a GPU the kernels take rows of q, k and v up to a width; wider ones go by another route, as in eager mode.
+        self.most_row_bytes: int | None = _ops.static("Functions", "most_sparse_row_bytes") if pattern[1].is_cuda else None
 
     def values(self, mask: Any) -> Tensor:
         """[1 or H, entries]"""
         raise NotImplementedError
+
+    def chosen(self, how: How, q: Tensor, v: Tensor) -> Form | None:
+        wide = max(q.shape[-1], v.shape[-1]) * q.element_size()
+        return self if self.serves(how) and (self.most_row_bytes is None or wide <= self.most_row_bytes) else None
 
     def serves(self, how: How) -> bool:
         return how.what in ("attention", "multiplicative") and how.route in ("automatic", "sparse")
@@ -92,7 +98,7 @@ class Sparse(Form):
 
     def bordered(self, tokens: int, nodes: int) -> Form:
         around = Border(tokens, tokens, tokens + nodes, tuple(range(tokens)))
-        return BorderedSparse(self, *around.pattern(self.pattern, nodes))
+        return BorderedSparse(self, *around.pattern(self.pattern, nodes, tiled=True))
 
 
 @dataclass(frozen=True)
@@ -105,8 +111,9 @@ class Border:
     full: int
     before: tuple[int, ...]
 
-    def pattern(self, inner: Sequence[Tensor], columns: int) -> tuple[list[Tensor], Tensor]:
-        """The pattern with the border, of one with so many columns, and the places of its entries there."""
+    def pattern(self, inner: Sequence[Tensor], columns: int, *, tiled: bool) -> tuple[list[Tensor], Tensor]:
+        """The pattern with the border, of one with so many columns, and the places of its entries there. tiled: with tiles, on a
+        GPU."""
         offsets, device = inner[0], inner[0].device
         rows, width, above = len(offsets) - 1, len(self.before), self.rows * self.full
         row = torch.arange(rows + 1, device=device)
@@ -119,7 +126,7 @@ class Border:
         whole[places] = inner[1] + self.columns
         heads = torch.arange(self.rows, device=device) * self.full
         pattern = Pattern(torch.cat([heads, starts]), whole, self.columns + columns)
-        return pattern._operands(), places
+        return pattern._operands(tiled=tiled), places
 
 
 def spread(values: Tensor, places: Tensor, pattern: Sequence[Tensor]) -> Tensor:
@@ -210,7 +217,8 @@ class Factored(Form):
     def bordered(self, tokens: int, nodes: int) -> Form:
         # [1 1; 1 M] = (1,0)(1,1)ᵀ + (0,1)(1,0)ᵀ + (0,L)(0,R)ᵀ: two more features.
         sides = Border(tokens, 2, 1, (1,)), Border(tokens, 2, 2, (0,))
-        return BorderedFactors(self, *(side.pattern(own, self.features) for side, own in zip(sides, self.patterns())))
+        bordered = (side.pattern(own, self.features, tiled=False) for side, own in zip(sides, self.patterns()))
+        return BorderedFactors(self, *bordered)
 
     def attention(self, mask: Any, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
         heads = mask._traced_heads

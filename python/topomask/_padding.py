@@ -28,7 +28,7 @@ def padded_attention(
     hidden bool [B or 1, N]; kind and features as in `attend`, scale that of softmax. Rows of hidden tokens are 0.
 
     What hidden tokens hold reaches no other token, neither forward nor backward: a hidden key has features φ(k) = 0, or the score
-    −scale·2²², whose exponential is 0 beside the others. A row of which all keys are hidden is 0.
+    −scale·2²², whose exponential is negligible compared with the others. A row of which all keys are hidden is 0.
 
     Cost: that of attention, for softmax with one more column of q and k, and copies of q, k and v.
     """

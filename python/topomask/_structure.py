@@ -42,7 +42,7 @@ class Structure:
 
     @classmethod
     def _unchecked(cls: type[Self], fields: dict[str, Any]) -> Self:
-        """Of fields that were checked before."""
+        """Makes one from fields that were checked before."""
         made = cls.__new__(cls)
         for name, value in fields.items():
             object.__setattr__(made, name, value)

@@ -24,6 +24,18 @@ def tensor(what: str, value: Any) -> Tensor:
         raise TypeError(f"{what} must be a tensor, a sequence of numbers or a NumPy array, got {type(value).__name__}") from None
 
 
+def plain(tensor: Tensor) -> Tensor:
+    """The tensor that PyG's EdgeIndex or Index wraps, whose memory C++ can read; any other tensor as it is."""
+    unwrapped = None if type(tensor) is Tensor else getattr(tensor, "as_tensor", None)
+    return tensor if unwrapped is None else unwrapped()
+
+
+def numbers_of_nodes(what: str, value: Any) -> Tensor:
+    """Edges, or one end of them. No edges are int64 even where they are given as torch.empty(2, 0) or as [[], []]."""
+    nodes = plain(tensor(what, value))
+    return nodes.to(torch.int64) if nodes.numel() == 0 and nodes.is_floating_point() else nodes
+
+
 def real(what: str, value: Any) -> Tensor:
     """As `tensor`, in torch's default type where the numbers are whole."""
     made = tensor(what, value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ._values import numbers_of_nodes, plain
 from .graph import Graph
 
 if TYPE_CHECKING:
@@ -126,7 +127,14 @@ def _symmetric(edge_index: Tensor, weights: Tensor | None, nodes: int) -> bool:
 FLOWS = ("target_to_source", "source_to_target")
 
 
-def from_pyg(data: Any, *, directed: bool | None = None, flow: str = "target_to_source") -> Graph:
+def from_pyg(
+    data: Any,
+    *,
+    directed: bool | None = None,
+    flow: str = "target_to_source",
+    duplicates: str = "first",
+    self_loops: str = "keep",
+) -> Graph:
     if flow not in FLOWS:
         raise ValueError(f"Graph.from_pyg: flow must be one of {', '.join(FLOWS)}, got {flow}")
     edge_index, weights = getattr(data, "edge_index", None), getattr(data, "edge_weight", None)
@@ -138,13 +146,18 @@ def from_pyg(data: Any, *, directed: bool | None = None, flow: str = "target_to_
             "Graph.from_pyg: data must have an edge_index or an adj_t, as PyG's Data has, got "
             + (type(data).__name__ if edge_index is None else f"an edge_index of type {type(edge_index).__name__}")
         )
-    edge_index, nodes = edge_index.as_subclass(Tensor), int(data.num_nodes)
+    edge_index = numbers_of_nodes("Graph.from_pyg: edge_index", plain(edge_index).as_subclass(Tensor))
+    nodes = int(data.num_nodes)
     if weights is not None:
         weights = weights.reshape(-1) if weights.dim() == 2 and weights.shape[-1] == 1 else weights
         weights = weights if weights.is_floating_point() else weights.to(torch.float32)
+    if duplicates != "first":  # an undirected graph would take the two directions of an edge for duplicates
+        options = {"duplicates": duplicates, "self_loops": self_loops}
+        once = Graph.from_edge_index(edge_index, weights, nodes, directed=True, **options)
+        edge_index, weights = once.edge_index(), once.weights
     if directed is None:
         directed = not _symmetric(edge_index, weights, max(nodes, 1))
-    graph = Graph.from_edge_index(edge_index, weights, nodes, directed=directed)
+    graph = Graph.from_edge_index(edge_index, weights, nodes, directed=directed, self_loops=self_loops)
     return graph.reversed() if flow == "source_to_target" else graph
 
 
@@ -158,8 +171,9 @@ def _entries(adjacency: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def rows_and_columns(op: str, edge_index: Tensor) -> tuple[Tensor, Tensor]:
-    """Sources and targets of edges [2, E] or of a sparse matrix whose rows are targets."""
+    """Sources and targets of edges [2, E], also PyG's EdgeIndex, or of a sparse matrix whose rows are targets."""
     if edge_index.layout == torch.strided:
+        edge_index = numbers_of_nodes(f"{op}: edge_index", edge_index)
         if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
             raise ValueError(
                 f"{op}: edge_index must be int64 [2, E] or a sparse [targets, sources] tensor, "

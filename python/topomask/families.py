@@ -10,7 +10,7 @@ from torch import Tensor
 from . import _forms, _ops
 from ._forms import Form
 from .graph import Graph
-from .library_mask import LibraryMask, _Latest
+from .library_mask import LibraryMask, learning
 from .pattern import Pattern
 from .walks import WalkTable
 
@@ -101,16 +101,10 @@ class SparseValues(LibraryMask):
 
     def _make(self) -> Any:
         pattern: Pattern = self.argument("pattern")
-        return _ops.static("Mask", "sparse_mask", pattern._object, pattern.arranged(self.argument("values")))
-
-    @property
-    def _object(self) -> Any:
-        return super()._object if "pattern_order" not in self._buffers else self._make()
-
-    def _checked_latest(self) -> _Latest:
-        if "pattern_order" not in self._buffers:
-            return super()._checked_latest()
-        return _Latest(self, self._make())  # the values in order are a function of the parameter: new for every use
+        values: Tensor = self.argument("values")
+        if pattern.order is None:
+            return _ops.static("Mask", "sparse_mask", pattern._object, values)
+        return _ops.static("Mask", "ordered_sparse_mask", pattern._object, pattern.order, values)
 
     def _traced_form(self, route: str) -> Form | None:
         pattern: Pattern = self.argument("pattern")
@@ -128,14 +122,17 @@ def _same_storage(a: Tensor, b: Tensor) -> bool:
 
 class PowerSeriesBasis:
     """The graph, its K-hop neighbourhood and the powers of W on it: what series with other coefficients have in common. Made by
-    `power_series_basis`; the large parts are built when a mask first needs them."""
+    `power_series_basis`; the large parts are built when a mask first needs them. Weights that require grad then are followed from
+    then on, also after they were frozen, by copies too; otherwise they are taken as they are."""
 
-    def __init__(self, graph: Graph, terms: int, max_sparse_entries: int) -> None:
+    def __init__(self, graph: Graph, terms: int, max_sparse_entries: int, follows: bool = False) -> None:
         self.graph, self.terms, self.max_sparse_entries = graph, terms, max_sparse_entries
-        self._object: Any = _ops.static("PowerSeriesBasis", "make", graph._object, terms, max_sparse_entries)
+        self.follows = follows or graph.weights.requires_grad
+        with learning([graph.weights] if self.follows else []):
+            self._object: Any = _ops.static("PowerSeriesBasis", "make", graph._object, terms, max_sparse_entries)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PowerSeriesBasis, (self.graph, self.terms, self.max_sparse_entries)
+        return PowerSeriesBasis, (self.graph, self.terms, self.max_sparse_entries, self.follows)
 
     def __repr__(self) -> str:
         return f"PowerSeriesBasis({self.graph!r}, terms={self.terms})"
@@ -148,17 +145,21 @@ class PowerSeries(LibraryMask):
 
     def __init__(self, family: str, arguments: dict[str, Any], basis: PowerSeriesBasis | None = None) -> None:
         object.__setattr__(self, "_basis", basis)  # the C++ mask is made when the module is
+        if basis is not None and basis.follows:
+            object.__setattr__(self, "_followed", frozenset(["graph_weights"]))
         super().__init__(family, arguments)
 
     def _make(self) -> Any:
         basis, graph, alpha = self._basis, self.argument("graph"), self.argument("alpha")
         if basis is None or not _same_storage(basis.graph.weights, graph.weights):  # moved or converted since
             return super()._make()
+        if graph.weights.requires_grad and not basis.follows:  # began to learn since
+            return super()._make()
         return _ops.static("Mask", "power_series_mask_over", basis._object, alpha)
 
     def _traced_form(self, route: str) -> Form | None:
-        if not sparse_enough(self, route):
-            return None
+        if "graph_weights" in self._followed or not sparse_enough(self, route):
+            return None  # the powers of weights that change would be constants of the form
         graph, alpha, entries = (self.argument(name) for name in ("graph", "alpha", "max_sparse_entries"))
         unit = alpha.new_zeros(alpha.shape[-1], alpha.shape[-1]).fill_diagonal_(1.0).detach()  # a head per power
         found = _ops.method(_ops.static("Mask", "power_series_mask", graph._object, unit, entries), "sparse")
@@ -187,7 +188,7 @@ class Walked(LibraryMask):
         if (sparse or softmax) and not one_sided:
             product = Pattern._of(_ops.method(features._object, "product", features._object), walks.num_nodes)._operands()
         visits = (walks.hops, loads, walks.feature_offsets)
-        walked = _forms.Walked(visits, walks.walkers, features._operands(), product)
+        walked = _forms.Walked(visits, walks.walkers, features._operands(tiled=one_sided), product)
         if sparse:
             return walked
         by_features = _forms.WalkedFeatures(walked, walks.num_nodes)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from . import _errors, _ops
+from ._structure import device_and_dtype
 
 SCALINGS = ("none", "inverse_sqrt", "inverse_fourth_root")
 _ROWS = 64  # of a block of a product
@@ -19,8 +20,12 @@ NAMES = ("identity", "relu", "elu", "exp", "squared_relu")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FeatureMap:
-    """φ: R^{d_k} → R^m, applied to queries and keys before kernel attention. A value; differentiable in x. Use the static methods,
-    or a name where attention takes features: "relu", "elu", "exp", "squared_relu", "identity"."""
+    """φ: R^{d_k} → R^m, applied to queries and keys before kernel attention. A value; differentiable in x. Use the static
+    methods, or a name where attention takes features: "relu", "elu", "exp", "squared_relu", "identity".
+
+    The layers of topomask hold the directions of FAVOR+ as a buffer, `directions.omega`, which moves with the layer and is
+    in its state_dict; `topomask.nn.KeptFeatures` does so for a layer of your own.
+    """
 
     name: str
     function: Callable[[Tensor], Tensor] | None = None
@@ -112,6 +117,15 @@ class FeatureMap:
         features, head_dim, orthogonal = self.drawn
         return replace(self, omega=favor_directions(features, head_dim, seed, orthogonal))
 
+    def to(self, *args: Any, **kwargs: Any) -> FeatureMap:
+        """The directions of FAVOR+ on another device or in another dtype, as Tensor.to; other maps as they are."""
+        if self.omega is None:
+            return self
+        device, dtype = device_and_dtype(args, kwargs)
+        if dtype is not None and not dtype.is_floating_point:
+            raise ValueError(f"FeatureMap.to: dtype must be one of floating point, got {dtype}")
+        return _with_omega(self, self.omega.to(device=device, dtype=dtype))
+
     def __call__(self, x: Tensor) -> Tensor:
         """[..., d_k] → [..., m], not stabilised."""
         return self._apply(x, None)
@@ -144,6 +158,15 @@ class FeatureMap:
     def __repr__(self) -> str:
         inside = f"{list(self.omega.shape)}" if self.omega is not None else f"{self.offset}" if self.offset else ""
         return f"FeatureMap.{self.name}({inside})"
+
+
+def _with_omega(features: FeatureMap, omega: Tensor) -> FeatureMap:
+    """The map with directions that follow from checked ones, also of 16 bits."""
+    if features.omega is omega:
+        return features
+    made = object.__new__(FeatureMap)
+    made.__dict__.update({**features.__dict__, "omega": omega})
+    return made
 
 
 def _check_omega(omega: Any) -> None:
@@ -187,6 +210,82 @@ def favor_directions(features: int, head_dim: int, seed: int = 0, orthogonal: bo
     return directions
 
 
+class Directions(nn.Module):
+    """The random directions of a FAVOR+ map as the buffer `omega` of a layer."""
+
+    _version = 1
+
+    omega: Tensor
+
+    def __init__(self, features: FeatureMap) -> None:
+        super().__init__()
+        assert features.omega is not None
+        self.register_buffer("omega", features.omega.detach().clone())  # a copy, since loading writes into it
+        self._made = _with_omega(features, self.omega)
+
+    def features(self) -> FeatureMap:
+        """The map with the directions that the buffer holds now."""
+        return _with_omega(self._made, self.omega)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Directions:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._made = self.features()
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: Any, unexpected: Any, errors: Any
+    ) -> None:
+        """A state that was saved before directions were a buffer leaves those that the layer was made with."""
+        name = f"{prefix}omega"
+        if name not in state_dict and metadata.get("version") is None:
+            return
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+        self._made = self.features()
+
+    def extra_repr(self) -> str:
+        return str(list(self.omega.shape))
+
+
+def has_directions(features: Any) -> TypeGuard[FeatureMap]:
+    """Whether features are FAVOR+ with directions that a layer can hold. Those that require grad belong to whoever learns them."""
+    return isinstance(features, FeatureMap) and features.omega is not None and not features.omega.requires_grad
+
+
+class KeptFeatures(nn.Module):
+    """A base of layers with an attribute `features`, which takes what attention takes. The random directions of FAVOR+ become
+    a buffer of the layer, `directions.omega`: they move with the layer, and a layer that is loaded computes what the saved
+    one did. A state_dict of before, without them, leaves the directions that the layer was made with. Directions that require
+    grad stay the tensor that was given."""
+
+    @property
+    def features(self) -> Any:
+        if "features" in self._modules:
+            return self._modules["features"]
+        directions = self._modules.get("directions")
+        if isinstance(directions, Directions):
+            return directions.features()
+        if "features" not in self.__dict__:
+            raise AttributeError("features")  # which torch words for the layer
+        return self.__dict__["features"]
+
+    @features.setter
+    def features(self, features: Any) -> None:
+        if has_directions(features):
+            before = self._modules.get("directions")
+            self.directions = Directions(features if before is None else features.to(before.omega))
+            self.__dict__.pop("features", None)
+        else:
+            self._modules.pop("directions", None)
+            self.__dict__["features"] = features
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "features":  # a module becomes a submodule without the setter, and torch lets modules alone follow it
+            self._modules.pop("features", None)
+            if isinstance(value, nn.Module):
+                self._modules.pop("directions", None)
+        super().__setattr__(name, value)
+
+
 _NAMED = {
     "identity": FeatureMap.identity(),
     "relu": FeatureMap.relu(),
@@ -200,6 +299,8 @@ def feature_map(features: Any) -> FeatureMap:
     """What attention takes as features: a FeatureMap, a name, a function, or None for the identity."""
     if isinstance(features, FeatureMap):
         return features
+    if isinstance(features, Directions):
+        return features.features()
     if features is None:
         return _NAMED["identity"]
     if isinstance(features, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from . import _errors
 from ._attention import Features, attention
 from ._seen import Seen, Shared
+from ._values import plain
 from .convert import _symmetric, rows_and_columns
-from .features import feature_map
+from .features import KeptFeatures, feature_map
 from .functional import grf_mask, neighbours_mask, none_mask, power_series_mask
 from .graph import Graph
 from .mask import Mask, keeping_precision
@@ -22,16 +23,44 @@ from .walks import WalkTable, _options, sample_walks
 
 _NAMES = ("grf", "power_series", "neighbours", "none")
 _SHARED = Shared()  # graphs and walks of edges, for all layers
+_MOST_KEPT = 4  # masks of one layer, such as those of the graphs for training and for validation
 
 
-class GPSAttention(nn.MultiheadAttention):
+class _Kept(NamedTuple):
+    """A mask and what it was made of. read: where the mask may hold what a function computed with f, f as it was, and how
+    gradients were; None where what it holds of f is f itself."""
+
+    seen: Seen
+    state: tuple[Any, ...]
+    f: Tensor | None
+    read: tuple[Seen, tuple[bool, bool]] | None
+    mask: Mask
+
+    def holds(self, state: tuple[Any, ...], f: Tensor | None) -> bool:
+        if self.state != state or self.f is not f:
+            return False
+        return self.read is None or f is None or self.read[1] == _learning(f) and self.read[0].again(f)
+
+
+def _learning(f: Tensor) -> tuple[bool, bool]:
+    return torch.is_grad_enabled(), f.requires_grad
+
+
+def _tensors(mask: Mask) -> list[Tensor]:
+    """The parameters of a mask, and the tensors that are its attributes."""
+    attributes = [value for module in mask.modules() for value in vars(module).values() if isinstance(value, Tensor)]
+    return [*mask.parameters(), *attributes]
+
+
+class GPSAttention(KeptFeatures, nn.MultiheadAttention):
     """Multi-head attention modulated by a mask over the graph that GPSConv is called with, out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V by
     default; `use_in_gps` puts it there. x [graphs, nodes, channels] → the same.
 
     mask: "grf" (graph random features; walk options as further arguments), "power_series", "neighbours", "none" (linear
-    attention inside each graph), or a function (graph, f) → Mask that is called once per edge_index and f. `f` [heads, terms],
-    exp(−k) at first, is learnable and shared by all graphs; as the values of every mask it stays float32 or float64 under
-    `.half()` and `.bfloat16()`. kind and features as in `topomask.nn.MaskedAttention`.
+    attention inside each graph), or a function (graph, f) → Mask that is called once per edge_index and f, and in every call
+    where it computes with f instead of passing it to the mask. `f` [heads, terms], exp(−k) at first, is learnable and shared by
+    all graphs; as the values of every mask it stays float32 or float64 under `.half()` and `.bfloat16()`. kind and features as
+    in `topomask.nn.MaskedAttention`.
 
     A `Batch` is one block-diagonal graph: no node attends into another graph; node i attends to j for an edge j → i. Parameters
     are those of torch's MultiheadAttention, and `f`. The graph is made on the CPU, masks are where x is; both are kept while
@@ -72,14 +101,14 @@ class GPSAttention(nn.MultiheadAttention):
         if mask not in ("neighbours", "none"):
             self.f = _coefficients(None, terms, heads, torch.float32, CPU)
         self._graph: tuple[Tensor, int] | None = None
-        self._kept: tuple[Seen, tuple[Any, ...], Tensor | None, Mask] | None = None
+        self._kept: list[_Kept] = []
 
     def set_graph(self, edge_index: Tensor, num_nodes: int) -> None:
         """The edges that the next call is over: int64 [2, E], j → i as in PyG, or a sparse [targets, sources] tensor; node i
         attends to j."""
         if not isinstance(edge_index, Tensor):
             raise TypeError(f"GPSAttention: edge_index must be a tensor, got {_errors.shown(edge_index)}")
-        self._graph = (edge_index, num_nodes)
+        self._graph = (plain(edge_index), num_nodes)
 
     def _graph_of(self, edge_index: Tensor, nodes: int, dtype: torch.dtype, device: torch.device) -> Graph:
         made, key = _SHARED.of(edge_index), ("graph", nodes, dtype, device)
@@ -109,6 +138,7 @@ class GPSAttention(nn.MultiheadAttention):
             return power_series_mask(graph.normalised(), self.f)
         return grf_mask(self._walks_of(edge_index, graph), self.f)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _mask(self, x: Tensor) -> Mask:
         nodes = len(x)
         if self._graph is None or self._graph[1] != nodes:
@@ -118,11 +148,21 @@ class GPSAttention(nn.MultiheadAttention):
         like = x if f is None else f
         dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
         state = (nodes, dtype, x.device)
-        kept = self._kept
-        if kept is None or not kept[0].again(edge_index) or kept[1] != state or kept[2] is not f:
+        for kept in self._kept:
+            if kept.holds(state, f) and kept.seen.again(edge_index):
+                return kept.mask
+        learning = torch.is_grad_enabled()
+        with torch.inference_mode(False), torch.set_grad_enabled(learning):  # what is kept serves training too
             made = self._made(edge_index, self._graph_of(edge_index, nodes, dtype, x.device))
-            kept = self._kept = (Seen(edge_index), state, f, made)
-        return kept[3]
+        others = (kept for kept in self._kept if kept.seen.tensor() is not None and kept.seen.tensor() is not edge_index)
+        self._kept = [*others][1 - _MOST_KEPT :]
+        tensors = _tensors(made)
+        # What is computed from f has a graph that is good for one backward pass, so that such a mask is made anew. Without
+        # gradients it cannot be told from a constant.
+        if all(tensor is f or tensor.grad_fn is None for tensor in tensors):
+            read = None if f is None or any(tensor is f for tensor in tensors) else (Seen(f), _learning(f))
+            self._kept.append(_Kept(Seen(edge_index), state, f, read, made))
+        return made
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GPSAttention:
         own, keeping = getattr(self, "f", None), keeping_precision(fn)
@@ -163,7 +203,10 @@ class GPSAttention(nn.MultiheadAttention):
         return dense, None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None, "_graph": None}
+        return {**self.__dict__, "_kept": [], "_graph": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "_kept": []})  # type: ignore[no-untyped-call]
 
     def extra_repr(self) -> str:
         name = self.mask if isinstance(self.mask, str) else getattr(self.mask, "__name__", "given")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-from . import _errors, _ops, _values
+from . import _edges, _errors, _ops, _values
 from ._structure import Structure, device_and_dtype, register
 from ._values import Values
 from .pattern import Pattern
@@ -128,12 +128,13 @@ class Graph(Structure):
         also stores (v, u), and both spellings are the same edge. duplicates: "first" (keep the weight given first), "sum" or
         "refuse"; self_loops: "keep", "drop" or "refuse". Edges on a GPU give a graph there, made on the CPU. O(N + E).
         """
-        ends = [_values.tensor(f"Graph.from_edges: {name}", end) for name, end in (("source", source), ("target", target))]
+        given = {"source": source, "target": target}
+        ends = [_values.numbers_of_nodes(f"Graph.from_edges: {name}", end) for name, end in given.items()]
         values = None if weights is None else _values.real("Graph.from_edges: weights", weights)
         device = ends[0].device
-        for name, given in (("target", ends[1]), ("weights", values)):
-            if given is not None and given.device != device:
-                raise ValueError(f"Graph.from_edges: {name} must be on {device}, where source is, got {given.device}")
+        for name, tensor in (("target", ends[1]), ("weights", values)):
+            if tensor is not None and tensor.device != device:
+                raise ValueError(f"Graph.from_edges: {name} must be on {device}, where source is, got {tensor.device}")
         if device.type == "cuda":
             ends, values = [end.cpu() for end in ends], None if values is None else values.cpu()
         made = Graph._of(_ops.static("Graph", "from_edges", nodes, *ends, values, directed, duplicates, self_loops))
@@ -141,14 +142,12 @@ class Graph(Structure):
 
     @staticmethod
     def from_edge_index(edge_index: Values, weights: Values | None = None, num_nodes: int | None = None, **options: Any) -> Graph:
-        """Edges [2, E]; options as in `from_edges`. num_nodes: the largest index + 1 where left out.
+        """Edges [2, E], also PyG's EdgeIndex; options as in `from_edges`. num_nodes: the largest index + 1 where left out.
 
         Node edge_index[0, e] attends to edge_index[1, e]. In PyG, messages flow from edge_index[0] to edge_index[1], so that a node
         attends to the sources of its edges: `.reversed()` of a directed graph, or `from_pyg(data, flow="source_to_target")`.
         """
-        edges = _values.tensor("Graph.from_edge_index: edge_index", edge_index)
-        if edges.dim() != 2 or edges.shape[0] != 2:
-            raise ValueError(f"Graph.from_edge_index: edge_index must be [2, E], got {list(edges.shape)}")
+        edges = _edges.pairs("Graph.from_edge_index: edge_index", edge_index)
         nodes = num_nodes if num_nodes is not None else (int(edges.max()) + 1 if edges.numel() else 0)
         return Graph.from_edges(nodes, edges[0], edges[1], weights, **options)
 
@@ -188,17 +187,27 @@ class Graph(Structure):
         return from_scipy(matrix, directed=directed)
 
     @staticmethod
-    def from_pyg(data: Any, *, directed: bool | None = None, flow: str = "target_to_source") -> Graph:
+    def from_pyg(
+        data: Any,
+        *,
+        directed: bool | None = None,
+        flow: str = "target_to_source",
+        duplicates: str = "first",
+        self_loops: str = "keep",
+    ) -> Graph:
         """A PyG `Data`, on any device: its num_nodes and edge_index with edge_weight where there is one, otherwise its adj_t.
 
         directed, where left out: as in from_scipy. flow, which matters where edges are directed: "target_to_source" takes
         edge_index as it stands, so that the source of an edge attends to its target (W[source, target] = weight);
         "source_to_target", which is the flow of PyG's layers, gives that graph reversed: a node attends to those whose messages it
         would receive. GPSAttention and TransformerConv attend so.
+
+        duplicates and self_loops: as in from_edges, but for an edge and its mirror image, which PyG gives both for one
+        undirected edge: they are no duplicates of each other.
         """
         from .convert import from_pyg
 
-        return from_pyg(data, directed=directed, flow=flow)
+        return from_pyg(data, directed=directed, flow=flow, duplicates=duplicates, self_loops=self_loops)
 
     @staticmethod
     def read(path: str | os.PathLike[str], **options: Any) -> Graph:
@@ -260,6 +269,30 @@ class Graph(Structure):
         """int64 [2, entries]: every stored entry (row, column)."""
         return self.pattern.edge_index()
 
+    def entries_of(self, edge_index: Values) -> Tensor:
+        """int64 [E]: the place of each edge (row, column) of edge_index [2, E] among the stored entries, so that
+        `graph.weights[graph.entries_of(edge_index)]` are the weights of these edges.
+
+        An edge that is not in the graph is refused; the error names the first. Of a graph that was reversed, as
+        `from_pyg(data, flow="source_to_target")` is, the entries are those of `edge_index.flip(0)`. O((entries + E) log
+        entries).
+        """
+        return _edges.entries_of(self, edge_index)
+
+    def edge_of_entry(self, edge_index: Values) -> Tensor:
+        """int64 [entries]: the place in edge_index [2, E] of the edge of each stored entry. A learned value per edge becomes
+        the weights of the graph by
+
+            edge = graph.edge_of_entry(edge_index)  # once
+            weighted = graph.with_weights(values.index_select(0, edge))  # in every step; values [E] learn
+
+        Both entries of an undirected edge have the value of one place: where edge_index has the edge several times, in
+        either direction, it is the first. Every entry must have an edge; the error names the first entry without. Values of
+        edges that are not in the graph, such as self-loops that were dropped, are not used. For a graph that was reversed,
+        edge_index is flipped as in entries_of. O((entries + E) log E).
+        """
+        return _edges.edge_of_entry(self, edge_index)
+
     def dense(self) -> Tensor:
         """W, [N, N]. O(N²): for tests and pictures."""
         matrix: Tensor = _ops.method(_ops.method(self._object, "pattern"), "dense", self.weights)
@@ -270,7 +303,8 @@ class Graph(Structure):
         return Graph._of(_ops.method(self._object, "normalised", scale))
 
     def with_weights(self, weights: Tensor) -> Graph:
-        """The same edges with other weights [num_entries]. Weights that require grad keep doing so."""
+        """The same edges with other weights [num_entries], in the order of the entries; `edge_of_entry` has the order of an
+        edge_index. Weights that require grad keep doing so."""
         return Graph._of(_ops.method(self._object, "with_weights", weights))
 
     def reversed(self) -> Graph:

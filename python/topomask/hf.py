@@ -18,11 +18,15 @@ from torch import Tensor, nn
 from ._attention import Features, attention, softmax_attention
 from ._hf_masks import MASKS, USED, Use, attach
 from ._padding import padded_attention
-from .features import feature_map
+from .features import Directions, feature_map, has_directions
+from .library_mask import LibraryMask
 from .mask import Mask
 from .nn import KINDS
 
 __all__ = ["attention_modules", "load_masks", "register"]
+
+FEATURES = "topomask_features"  # the submodule of a model that holds the directions of FAVOR+ registered with it
+_CAUSAL = "_topomask_causal"  # of a mask: whether it was causal when that was last found out, by kind
 
 _REGISTERED: dict[str, Callable[..., tuple[Tensor, None]]] = {}  # the attention functions, by name
 
@@ -60,6 +64,79 @@ def _padding(*, attention_mask: Tensor | None = None, **_: Any) -> Tensor | None
     return attention_mask[:, None, None].to(torch.bool)
 
 
+def _must_be_causal(module: nn.Module, given: bool | None) -> bool:
+    """Whether a module asks for causal attention: by the argument of the call, as the encoder of texts in CLIP does, or else by
+    its own attribute. A config with is_causal=False makes decoders attend both ways."""
+    asked = getattr(module, "is_causal", False) if given is None else given
+    return bool(asked) and getattr(getattr(module, "config", None), "is_causal", True) is not False
+
+
+def _causal(mask: Mask, kind: str) -> bool | None:
+    """Whether no token attends to a later one. While torch.compile traces, what was found out last; None where nothing was."""
+    if torch.compiler.is_compiling():
+        traced: bool | None = getattr(mask, _CAUSAL, {}).get(kind)
+        return traced
+    known: dict[str, bool] = mask.__dict__.setdefault(_CAUSAL, {})
+    changes = not isinstance(mask, LibraryMask) or mask._family in ("dense_mask", "per_head_mask")
+    if changes or kind not in known:
+        known[kind] = _is_causal(mask, kind)
+    return known[kind]
+
+
+def _is_causal(mask: Mask, kind: str) -> bool:
+    """Whether M_ij = 0 for j > i, whatever values the parameters of the mask take; of a dense mask by the values that it has
+    now. Where the mask is added, −∞ alone excludes a pair, and only dense masks hold it."""
+    if not isinstance(mask, LibraryMask):
+        return kind != "additive" and bool(getattr(mask, "causal", False))
+    if mask._family == "per_head_mask":
+        return all(bool(_causal(one, kind)) for one in mask.argument("masks"))
+    if mask._family == "dense_mask":
+        later = mask.argument("matrix").detach().triu(1)
+        return torch.equal(later, torch.full_like(later, -torch.inf if kind == "additive" else 0.0).triu(1))
+    if kind == "additive" or mask._family == "causal_mask":
+        return kind != "additive"
+    if mask._family in ("toeplitz_mask", "toeplitz_distance_mask"):
+        causality, rest = mask.argument("causality"), mask.argument("dims")[1:]
+        return causality == "row_major" or (causality == "first_axis" and all(size == 1 for size in rest))
+    found = mask.sparse()
+    if found is None:
+        return False
+    rows, columns = found[0].edge_index()
+    return bool((columns <= rows).all())
+
+
+def _check_causal(module: nn.Module, mask: Mask, kind: str) -> None:
+    """Refuses a mask that lets tokens attend to later ones, for a module that must not."""
+    causal = _causal(mask, kind)
+    if causal is None:
+        raise ValueError(
+            "topomask.hf: a compiled model needs to know beforehand whether its masks are causal; run the model once without "
+            "compiling"
+        )
+    if not causal:
+        added = "; where the mask is added, only a DenseMask with -inf above the diagonal is" * (kind == "additive")
+        raise ValueError(
+            f"topomask.hf: mask must be causal for {type(module).__name__}, which asks for is_causal=True, got "
+            f"{type(mask).__name__} with kind={kind}, by which tokens attend to later ones; CausalMask, "
+            "ToeplitzMask(…, causality='row_major') and masks whose entries (i, j) all have j <= i are causal"
+            f"{added}. Where the model is to attend both ways, set is_causal=False in its config"
+        )
+
+
+def _kept_directions(model: nn.Module, name: str, features: Features) -> Any:
+    """The features that a model uses under a name; the directions of FAVOR+ become a part of the model."""
+    held = getattr(model, FEATURES, None)
+    if held is not None and name in held:
+        del held[name]
+    if not has_directions(features):
+        return features
+    if held is None:
+        held = nn.ModuleDict()
+        model.add_module(FEATURES, held)
+    held[name] = Directions(features)
+    return held[name]
+
+
 def attention_modules(model: nn.Module) -> dict[str, nn.Module]:
     """The modules of a model that look their attention up by name, under their names, in the order of `model.named_modules()`: the
     order of the masks in `register(masks, model=model)`."""
@@ -90,6 +167,11 @@ def register(
     masks belong to none: give their parameters to the optimiser and move them yourself; the layer of a module is then its
     `layer_idx`, which ViT, DeiT, DINOv2, CLIP, SigLIP, BEiT, DistilBERT and ALBERT do not have.
 
+    The masks of decoders must be causal, M_ij = 0 for j > i: `CausalMask`, `ToeplitzMask(…, causality="row_major")`, sparse
+    masks with entries j ≤ i alone, such as neighbours in a directed graph, dense ones with zeros above the diagonal (−∞ where
+    they are added). Others are refused when a module that has is_causal=True, or is called with it, runs. A mask of your own
+    says that it is causal by an attribute `causal = True`.
+
     Tokens that `attention_mask` [B, N] hides are seen by none, and attention leaves 0 in their own rows. Returns the function that
     was registered.
     """
@@ -110,7 +192,14 @@ def register(
         return _interface(name, use)
     if not several and not isinstance(mask, Mask):
         raise ValueError("topomask.hf.register: mask must be a mask or one per layer where a model is given, got a function")
-    attach(model, attention_modules(model), cast(Mask, mask), use)
+    found = attention_modules(model)
+    attach(model, found, cast(Mask, mask), use)
+    use.features = _kept_directions(model, name, features)
+    for module in found.values():
+        own: Use = getattr(module, USED)[name]
+        own.features = use.features
+        if _must_be_causal(module, None):  # found out here for torch.compile, refused when the module runs
+            _causal(own.mask, kind)
     return _interface(name, None)
 
 
@@ -145,6 +234,8 @@ def _interface(name: str, shared: Use | None) -> Callable[..., tuple[Tensor, Non
                 "sequence or to a cache is not supported"
             )
         hidden, mask = _hidden(attention_mask, query, key), use.mask_for(module, query.shape[-2])
+        if query.shape[-2] > 1 and _must_be_causal(module, arguments.get("is_causal")):
+            _check_causal(module, mask, use.kind)
         times = query.shape[-3] // key.shape[-3]
         if times > 1:
             key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
@@ -182,21 +273,23 @@ def _dropout_advice(module: nn.Module, dropout: float) -> str:
 
 
 def load_masks(model: nn.Module, folder: str | Path) -> None:
-    """Loads the masks registered with a model from a folder that `model.save_pretrained(folder)` wrote. from_pretrained makes the
-    model without masks: load it, register masks of the same graphs, walk options and seeds, and call this."""
+    """Loads the masks registered with a model, and the directions of FAVOR+ features, from a folder that
+    `model.save_pretrained(folder)` wrote. from_pretrained makes the model without masks: load it, register masks of the same
+    graphs, walk options and seeds, and call this."""
     from safetensors import safe_open
 
     wanted = {name for name in model.state_dict() if f".{MASKS}." in f".{name}"}
+    directions = {name for name in model.state_dict() if f".{FEATURES}." in f".{name}"}  # which older folders do not have
     found: dict[str, Tensor] = {}
     for file in sorted(Path(folder).glob("*.safetensors")):
         with safe_open(file, "pt") as opened:
-            found |= {name: opened.get_tensor(name) for name in opened.keys() if name in wanted}  # noqa: SIM118
-    if not wanted:
+            found |= {name: opened.get_tensor(name) for name in opened.keys() if name in wanted | directions}  # noqa: SIM118
+    if not wanted | directions:
         raise ValueError(f"topomask.hf.load_masks: masks must be registered with model={type(model).__name__} first, got none")
-    if len(found) != len(wanted):
-        missing = sorted(wanted - set(found))
+    missing = sorted(wanted - set(found))
+    if missing:
         raise ValueError(
-            f"topomask.hf.load_masks: {folder} must hold the {len(wanted)} tensors of the model's masks, got {len(found)}; "
-            f"{missing[0]} is missing"
+            f"topomask.hf.load_masks: {folder} must hold the {len(wanted)} tensors of the model's masks, got "
+            f"{len(wanted) - len(missing)}; {missing[0]} is missing"
         )
     model.load_state_dict(found, strict=False)

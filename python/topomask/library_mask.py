@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,12 +17,28 @@ from .mask import DEFAULT_MEMORY_BUDGET, Mask, keeping_precision
 from .pattern import Pattern
 
 
+@contextlib.contextmanager
+def learning(tensors: list[Tensor]) -> Iterator[None]:
+    """Tensors that require grad for as long as C++ makes something of them: C++ decides then whether it follows later changes."""
+    frozen = [tensor for tensor in tensors if not tensor.requires_grad and not tensor.is_inference()]
+    try:
+        for tensor in frozen:
+            tensor.requires_grad_(True)
+        yield
+    finally:
+        for tensor in frozen:
+            tensor.requires_grad_(False)
+
+
 class LibraryMask(Arguments, Mask):
     """A mask M = family(arguments) of the C++ library, [N, N] or one per head [H, N, N], by its products with x [..., N, C].
 
     Parameters among the arguments are parameters of the module; the tensors of graphs, walks and patterns are its buffers, so
     that `state_dict`, `.to`, `copy.deepcopy` and DDP work as on any module. Other tensors that require grad are kept as they
     are. Mask values are float32 or float64: `.half()` and `.bfloat16()` leave their precision alone.
+
+    Weights of a graph that required grad in this mask are followed from then on, after `requires_grad_(False)` too: the mask, its
+    copies and what `.to` makes of it see changes in place. Weights that never required grad are taken as they are at first.
 
     Cost: that of the family. Gradient: once, in x and in every tensor among the arguments that requires one.
     """
@@ -82,8 +99,21 @@ class LibraryMask(Arguments, Mask):
         key = (*self._key(iter(self._tensor_names())), *((made, 0, None, None, False) for made in inner))
         kept = self._cache.get("")
         if kept is None or not same(kept[0], key):
-            kept = self._cache[""] = (key, self._make())
+            weights = self._graph_weights()
+            with learning([tensor for name, tensor in weights.items() if name in self._followed]):
+                kept = self._cache[""] = (key, self._make())
+            learnt = {name for name, tensor in weights.items() if tensor.requires_grad}
+            if not learnt <= self._followed:
+                self._followed |= learnt
+            if self._number:  # a compiled function finds the mask by its number, and is traced again for another
+                self._number = int(_ops.method(kept[1], "number"))
         return kept[1]
+
+    def _graph_weights(self) -> dict[str, Tensor]:
+        """The weights of the graphs among the arguments, by name."""
+        recipes = [item for recipe in self._given.values() for item in (recipe if isinstance(recipe, list) else [recipe])]
+        graphs = (recipe.name for recipe in recipes if isinstance(recipe, Recipe) and recipe.cls is Graph)
+        return {f"{name}_weights": getattr(self, f"{name}_weights") for name in graphs}
 
     def _make(self) -> Any:
         tensors = [getattr(self, name) for name in self._tensor_names()]

@@ -124,7 +124,7 @@ class Mask(nn.Module):
         return None
 
     def _make(self) -> Any:
-        """The C++ mask. It calls back for products; it is made anew for each use, since it keeps this module alive."""
+        """The C++ mask. It calls back for products; it is made again for each use, since it keeps this module alive."""
         parameters = list(self.parameters())
         dtype = parameters[0].dtype if parameters else None
         number = _ops.callback(self._answer)

@@ -72,9 +72,10 @@ CPU = torch.device("cpu")
 
 
 def _weighted(graph: Graph, normalise: bool | None) -> Graph:
-    """The graph with W_ij = 1/√(d_i d_j) where asked; by default where all its weights are 1."""
+    """The graph with W_ij = 1/√(d_i d_j) where asked; by default where all its weights are 1 and do not require grad, since those
+    that do would be replaced: they are taken as they are, whatever their values."""
     if normalise is None:
-        normalise = bool((graph.weights == 1).all())
+        normalise = not graph.weights.requires_grad and bool((graph.weights == 1).all())
     return graph.normalised() if normalise else graph
 
 
@@ -167,11 +168,12 @@ class WeightedNeighboursMask(LibraryMask):
 class PowerSeriesMask(PowerSeries):
     """power_series_mask: M = Σ_{k<K} α_k W^k; `alpha` [terms] or [heads, terms] is learnable, exp(−k) at first.
 
-    normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these are all 1. max_sparse_entries: the
-    sparse form is offered while it has at most so many entries.
+    normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these are all 1 and do not require grad.
+    Weights that require grad are taken as they are and learn too, and normalise=True refuses them. max_sparse_entries: the sparse
+    form is offered while it has at most so many entries.
 
     Cost: as an operator (K − 1)·|W| multiply-adds per column; sparse, the entries of the K-hop neighbourhood times m + D per
-    slice. Gradient: in alpha.
+    slice. Gradient: in alpha, and in the graph's weights where they require grad.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from ._attention import Features, attention, softmax_attention
 from ._layer_norm import NormBeforeLinear
 from .dropout import NodeDropout as NodeDropout
 from .dropout import seed_dropout as seed_dropout
+from .features import KeptFeatures as KeptFeatures
 from .features import feature_map
 from .graph import Graph
 from .mask import Mask
@@ -24,13 +25,13 @@ KINDS = ("kernel", "softmax", "additive")
 ROUTES = ("automatic", "dense", "sparse", "features", "operator", "fused", "strips")
 
 
-class MaskedAttention(nn.Module):
+class MaskedAttention(KeptFeatures):
     """Multi-head self-attention over the N nodes of a mask: queries, keys and values by one linear layer, a linear layer after.
     x [B, N, width] → [B, N, width].
 
     width: features of a token, a multiple of heads. mask: over N tokens, with one matrix or `heads` of them; it becomes a
     submodule. kind: "kernel" (out = D⁻¹(M ⊙ φ(Q)φ(K)ᵀ)V), "softmax" (weights M_ij·exp(s_ij)) or "additive" (softmax(S + M),
-    O(N²)). features: φ of kernel attention.
+    O(N²)). features: φ of kernel attention; the random directions of FAVOR+ are a buffer, `directions.omega`.
 
     Cost: 4·N·width² multiply-adds for the linear layers, and attention as in `attention`. Gradient: once, in x, the layers and
     the mask's parameters.

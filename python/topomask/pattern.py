@@ -15,7 +15,8 @@ from ._values import Values
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pattern(Structure):
-    """The positions of the nonzeros of a [rows, cols] matrix: CSR, checked once, when it is made.
+    """The positions of the nonzeros of a [rows, cols] matrix: CSR, checked once, when it is made. On a GPU the check waits for the
+    device.
 
     offsets: int64 [rows + 1]; row i owns the entries offsets[i] … offsets[i + 1] − 1.
     columns: int32 [entries], ascending and distinct inside a row.
@@ -35,7 +36,11 @@ class Pattern(Structure):
         self._object  # noqa: B018  (checks)
 
     def _make(self) -> Any:
-        return _ops.new("Pattern", self.rows, self.cols, self.offsets.contiguous(), self.columns.contiguous())
+        offsets, columns = self.offsets.contiguous(), self.columns.contiguous()
+        made = _ops.new("Pattern", self.rows, self.cols, offsets, columns)
+        if offsets.device.type != "cpu" and not is_ordered(offsets, columns, self.cols):
+            _ops.new("Pattern", self.rows, self.cols, offsets.cpu(), columns.cpu())  # which says what is wrong
+        return made
 
     @classmethod
     def _of(cls, made: Any, cols: int) -> Pattern:
@@ -44,11 +49,11 @@ class Pattern(Structure):
 
     @staticmethod
     def from_edge_index(edge_index: Values, num_nodes: int | None = None) -> Pattern:
-        """The pattern of edges [2, E] (row i attends to column j for the edge (i, j)), in any order; none twice.
+        """The pattern of edges [2, E], also PyG's EdgeIndex (row i attends to column j for the edge (i, j)), in any order; none twice.
 
         Values follow the order given here. num_nodes: the largest index + 1 where left out. O(E log E).
         """
-        edges = _values.tensor("Pattern.from_edge_index: edge_index", edge_index)
+        edges = _values.numbers_of_nodes("Pattern.from_edge_index: edge_index", edge_index)
         if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype not in (torch.int32, torch.int64):
             raise ValueError(
                 f"Pattern.from_edge_index: edge_index must be int64 or int32 [2, E], got {edges.dtype} {list(edges.shape)}"
@@ -93,10 +98,10 @@ class Pattern(Structure):
         given[:, self.order] = edges
         return given
 
-    def _operands(self) -> list[Tensor]:
-        """The five tensors that operators take and, on a GPU, the tiles."""
+    def _operands(self, *, tiled: bool = True) -> list[Tensor]:
+        """The five tensors that operators take and, on a GPU, the tiles, unless no operator of attention takes them."""
         tensors: list[Tensor] = _ops.method(self._object, "tensors")
-        return tensors + _ops.method(self._object, "tiles") if self.columns.is_cuda else tensors
+        return tensors + _ops.method(self._object, "tiles") if tiled and self.columns.is_cuda else tensors
 
     def to(self, *args: Any, **kwargs: Any) -> Pattern:
         """The same on another device."""
@@ -124,6 +129,18 @@ def matmul_transposed(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     """Mᵀ·x, as `matmul`; x [..., rows, C]."""
     product: Tensor = _ops.method(pattern._object, "matmul_transposed", pattern.arranged(values), x)
     return product
+
+
+def is_ordered(offsets: Tensor, columns: Tensor, cols: int) -> bool:
+    """What the library checks of a pattern on the CPU, on any device: offsets run from 0 to the number of columns and do not
+    decrease, and columns are in [0, cols), ascending and distinct inside a row. Waits for the device once."""
+    entries = columns.shape[0]
+    ends = (offsets[:1] == 0).all() & (offsets[-1:] == entries).all() & (offsets.diff() >= 0).all()
+    inside = ((columns >= 0) & (columns < cols)).all()
+    starts = torch.zeros(entries + 1, dtype=torch.bool, device=columns.device)
+    starts[offsets.clamp(0, entries)] = True
+    ascending = ((columns.diff() > 0) | starts[1:entries]).all()
+    return bool(ends & inside & ascending)
 
 
 def rows_of_entries(offsets: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from . import _errors, _ops
 from ._seen import Seen
+from ._values import plain
 from .convert import FLOWS, rows_and_columns
 from .gps import GPSAttention, use_in_gps
 from .pattern import Pattern
@@ -194,7 +195,8 @@ class TransformerConv(nn.Module):
         if not torch.compiler.is_compiling():
             _ops.refuse_transforms("TransformerConv", source, target)
         dropout = self.dropout if self.training else 0.0
-        edges = self._edges(edge_index, source.shape[0], target.shape[0], self.lin_edge is not None or dropout > 0)
+        own_keys = self.lin_edge is not None or dropout > 0
+        edges = self._edges(plain(edge_index), source.shape[0], target.shape[0], own_keys)
         q, k, v = (
             layer(nodes).view(nodes.shape[0], self.heads, self.out_channels)
             for layer, nodes in ((self.lin_query, target), (self.lin_key, source), (self.lin_value, source))

@@ -113,7 +113,7 @@ def mask_error(
     nodes: int = 32,
     **changes: Any,
 ) -> MaskError:
-    """Of masks over independent walks, `mask_error([mask, …], rows)`; or of grf_mask(sample_walks(graph, …), f):
+    """The error of masks over independent walks, `mask_error([mask, …], rows)`; or of grf_mask(sample_walks(graph, …), f):
     `mask_error(graph, f=f, walkers=4)`, from `batches` tables on `nodes` rows."""
     if isinstance(estimates, Graph):
         if f is None:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ._attention import Features
-from .features import feature_map
+from .features import KeptFeatures, feature_map
 from .mask import Mask
 from .nn import KINDS, attend
 
@@ -19,7 +19,7 @@ def _attention_class() -> type[nn.Module]:
     """topomask.timm.MaskedAttention, made when it is first used, since timm is optional."""
     from timm.layers.attention import Attention
 
-    class MaskedAttention(Attention):  # type: ignore[misc, unused-ignore]  # Any where timm is not installed
+    class MaskedAttention(KeptFeatures, Attention):  # type: ignore[misc, unused-ignore]  # Any where timm is not installed
         """timm's Attention with a mask, from the options of attn_layer and the arguments of timm's layer."""
 
         def __init__(self, given: dict[str, Any], *arguments: Any, **options: Any) -> None:

@@ -35,7 +35,7 @@ class GRFMask(Walked):
 
     source: a graph, with the walk options as further arguments (walkers, halting_probability, seed, coupling, …; see
     WalkOptions), or walks that exist. normalise: W_ij = 1/√(d_i d_j) in place of the graph's weights; by default where these
-    are all 1. diagonal: "shared" or "debiased".
+    are all 1 and do not require grad. diagonal: "shared" or "debiased".
 
     Cost: by features 2·nnz(Φ̂) multiply-adds per column, nnz(Φ̂) ≤ N·walkers·(mean length + 1); sparse nnz(Φ̂Φ̂ᵀ)·(m + D) per
     slice, and one multiply-add for each pair of entries of Φ̂ in one column. Gradient: in f, with no new walks.
@@ -225,7 +225,7 @@ class WalkingMask(LibraryMask):
 
 class NodeKernelMask(LibraryMask):
     """node_kernel_mask (GKAT): M_kl = ⟨F_k/‖F_k‖_p^α, F_l/‖F_l‖_p^α⟩, F the walk_frequencies. `discount` [] or [heads] is
-    learnable, 1 at first; 50 walks of 3 hops unless told otherwise.
+    learnable, 1 at first; 50 walks of 3 hops by default.
 
     Cost: 2·nnz(F) multiply-adds per column by features; sparse nnz(FFᵀ)·(m + D) per slice. Gradient: in the discount.
     """

@@ -1,4 +1,4 @@
-"""Random walks and the table of what they leave behind."""
+"""Random walks and the table of their visits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ register(WalkOptions)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WalkTable(Structure):
-    """What walks from every node leave behind, independent of f: for row i the triples (column, hop, load), ordered by column and
+    """The visits of walks from every node, independent of f: for row i the triples (column, hop, load), ordered by column and
     then hop, with the loads summed over the walkers that met there.
 
     offsets int64 [N + 1]; columns int32 [T]; hops int16 [T]; loads float32 or float64 [T]; counts int32 [T]. product_*: with
@@ -191,7 +191,7 @@ def extend_walks(table: WalkTable, graph: Graph, more_walkers: int) -> WalkTable
 
 
 class ResampledWalks(NamedTuple):
-    """table: the new walks; rows: how many were sampled anew."""
+    """table: the new walks; rows: how many were sampled again."""
 
     table: WalkTable
     rows: int
@@ -199,7 +199,7 @@ class ResampledWalks(NamedTuple):
 
 def resample_walks(table: WalkTable, before: Graph, after: Graph, proposal_weights: Tensor | None = None) -> ResampledWalks:
     """The table that sample_walks gives on `after`, bit for bit, from the one on `before`: only rows that visit a changed node
-    are sampled anew."""
+    are sampled again."""
     made, rows = _ops.method(table._object, "resample", before._object, after._object, proposal_weights)
     return ResampledWalks(WalkTable._of(made), rows)
 

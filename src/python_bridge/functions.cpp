@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "masks/names.h"
+#include "ops/sparse_attention/limits.h"
 #include "python_bridge/objects.h"
 
 namespace topomask::python {
@@ -99,6 +100,7 @@ void bind_functions(torch::Library& m) {
                   [](int64_t features, int64_t head_dim, int64_t seed, bool orthogonal) {
                     return favor_directions(features, head_dim, static_cast<uint64_t>(seed), orthogonal);
                   })
+      .def_static("most_sparse_row_bytes", [] { return ops::sparse_attention::kMaxCudaRowBytes; })
       .def_static("set_kept_memory_limit", [](int64_t bytes) { set_kept_memory_limit(bytes); })
       .def_static("kept_memory_limit", [] { return kept_memory_limit(); })
       .def_static("kept_memory", [] { return kept_memory(); })

@@ -3,6 +3,7 @@
 #include "attention/names.h"
 #include "masks/names.h"
 #include "python_bridge/objects.h"
+#include "python_bridge/ordered_sparse_mask.h"
 #include "python_bridge/python_mask.h"
 
 namespace topomask::python {
@@ -26,6 +27,7 @@ void bind_plain(MaskClass& c) {
   c.def_static("sparse_mask", [](const Ref<PatternPtr>& pattern, const at::Tensor& values) {
     return hold(sparse_mask({pattern->value, values}));
   });
+  c.def_static("ordered_sparse_mask", ordered_sparse_mask);
   c.def_static("neighbours_mask", [](const Ref<Graph>& graph) { return hold(neighbours_mask(graph->value)); });
   c.def_static("weighted_neighbours_mask", [](const Ref<Graph>& graph, const at::Tensor& weights) {
     return hold(weighted_neighbours_mask(graph->value, weights));

@@ -1,4 +1,4 @@
-"""Lets torchvision be imported where its compiled part does not load, as with a build for CUDA beside a torch for the CPU: timm and
+"""Lets torchvision be imported where its compiled part does not load, as when a build for CUDA meets a torch for the CPU: timm and
 transformers import it, and use none of the operators in that part.
 
 scripts/python_tests.sh copies this file into such an environment and has it imported at the start of every interpreter (by a `.pth`

@@ -100,7 +100,7 @@ class Build(Case):
         result = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         plain, *lines = result.stdout.strip().splitlines()
-        self.assertEqual(len(lines), 12)
+        self.assertGreaterEqual(len(lines), 14)
         # The bar is that of the machine of docs/python-speed.md, where the plainest call takes 10 µs in C++.
         most = 15 * max(1, float(plain.removeprefix("C++:")) / 10)
         for line in lines:

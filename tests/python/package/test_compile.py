@@ -277,6 +277,81 @@ class Compile(Case):
         torch._dynamo.reset()
         self.close(compiled(q, k, v), tm.attention(q, k, v, mask))
 
+    def test_weights_that_learn_are_those_of_now(self):
+        """Outputs and gradients of edge weights, before and after steps of an optimiser in place."""
+        graph, x = tm.Graph.grid(5, 6).to(torch.float64), torch.tensor(0.5, dtype=torch.float64)
+        alpha = torch.tensor([1.0, 0.5, 0.2], dtype=torch.float64)
+        for name, make in {
+            "power series": lambda weighted: tm.PowerSeriesMask(weighted, alpha),
+            "power series, basis": lambda weighted: tm.power_series_mask(tm.power_series_basis(weighted, 3), alpha),
+            "power series, tokens": lambda weighted: tm.GlobalTokens(tm.PowerSeriesMask(weighted, alpha), 0),
+            "diffusion": lambda weighted: tm.diffusion_mask(weighted, x),
+            "weighted neighbours": lambda weighted: tm.weighted_neighbours_mask(weighted),
+        }.items():
+            for attend in (tm.attention, tm.softmax_attention):
+                with self.subTest(name=name, attend=attend.__name__):
+                    torch._dynamo.reset()
+                    weights = torch.full((graph.num_entries,), 0.3, dtype=torch.float64, requires_grad=True)
+                    mask = make(graph.with_weights(weights)).prepare()
+                    q, k, v = inputs()
+                    compiled = torch.compile(lambda q, k, v, m=mask, f=attend: f(q, k, v, m), fullgraph=True, backend=BACKEND)
+                    for _ in range(3):
+                        out, want = compiled(q, k, v), attend(q, k, v, make(graph.with_weights(weights)))
+                        self.close(out, want, 1e-9)
+                        (got,), (expected,) = (torch.autograd.grad(y.square().sum(), [weights]) for y in (out, want))
+                        self.assertGreater(float(expected.abs().max()), 0)
+                        self.close(got, expected, 1e-8)
+                        with torch.no_grad():
+                            weights.mul_(0.8)  # symmetric, as diffusion asks
+
+    def test_walks_over_weights_that_learn(self):
+        """A table of walks serves one backward pass, which reaches the weights through its loads."""
+        graph = tm.Graph.grid(5, 6).to(torch.float64)
+        for cls in (tm.GRFMask, tm.AsymmetricGRFMask, tm.TwoSidedGRFMask):
+            with self.subTest(cls=cls.__name__):
+                results = []
+                for compiled in (False, True):
+                    torch._dynamo.reset()
+                    weights = torch.full((graph.num_entries,), 0.3, dtype=torch.float64, requires_grad=True)
+                    mask = cls(graph.with_weights(weights), seed=3)
+                    run = lambda q, k, v, m=mask: tm.attention(q, k, v, m)  # noqa: E731
+                    out = (torch.compile(run, fullgraph=True, backend=BACKEND) if compiled else run)(*inputs())
+                    results.append((out, *torch.autograd.grad(out.square().sum(), [weights, mask.f], retain_graph=compiled)))
+                for eager, traced_ in zip(*results):
+                    self.close(traced_, eager, 1e-8)
+
+    def test_a_mask_that_was_frozen_is_found(self):
+        """Freezing parameters makes the C++ mask again in eager mode; compiled functions find the new one."""
+        for name in ("diffusion", "weighted neighbours", "tree"):
+            with self.subTest(name=name):
+                torch._dynamo.reset()
+                mask = families()[name]
+                q, k, v = inputs()
+                compiled = torch.compile(lambda q, k, v, m=mask: tm.attention(q, k, v, m), fullgraph=True, backend=BACKEND)
+                for learns in (True, False, True):
+                    mask.requires_grad_(learns)
+                    self.close(tm.attention(q, k, v, mask), compiled(q, k, v), 1e-9)
+
+    def test_rows_too_wide_for_the_kernels_of_a_gpu_go_another_way(self):
+        mask = families()["sparse"]
+        q, k, v = inputs()
+        for limit, form in ((4 * 8, True), (4 * 8 - 1, False)):
+            with self.subTest(limit=limit):
+                torch._dynamo.reset()
+                mask._form.most_row_bytes = limit
+                self.assertEqual(mask._form.chosen(How("attention"), q, v) is not None, form)
+                compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend=BACKEND)
+                self.close(compiled(q, k, v), tm.attention(q, k, v, mask), 1e-9)
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_wide_rows_on_a_gpu(self):
+        mask = tm.SparseMask(tm.Graph.grid(5, 6)).cuda()
+        for width in (512, 513, 600):
+            torch._dynamo.reset()
+            q, k, v = (random(1, NODES, width, dtype=torch.float32).cuda() for _ in range(3))
+            compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend=BACKEND)
+            self.close(compiled(q, k, v).cpu(), tm.attention(q, k, v, mask).cpu(), 1e-3)
+
     def test_parameters_that_were_replaced_are_noticed(self):
         mask = families()["diffusion"]
         q, k, v = inputs()

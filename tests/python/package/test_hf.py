@@ -172,7 +172,7 @@ class OneMaskPerLayer(Case):
         AttentionMaskInterface.register("topomask_definition", lambda **_: None)
 
     def compare(self, model, inputs, tokens, **options):
-        """The output and the gradients of the weights and of both masks' parameters, beside the definition."""
+        """The output and the gradients of the weights and of both masks' parameters, compared with the definition."""
         from transformers import AttentionInterface
 
         masks, around = two_masks(tokens)

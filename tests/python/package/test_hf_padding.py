@@ -52,7 +52,7 @@ def hidden_tokens():
 
 
 class PaddedAttention(Case):
-    """Beside the definition over the tokens that are left: outputs and all gradients, by every route."""
+    """Compared with the definition over the tokens that are left: outputs and all gradients, by every route."""
 
     def want(self, inputs, matrix, hidden, kind, upstream):
         out = torch.zeros_like(inputs[2])

@@ -64,7 +64,7 @@ class EveryFamily(Case):
         for name, mask in self.masks.items():
             with self.subTest(name=name):
                 if name == "auto":
-                    continue  # chooses anew for another precision
+                    continue  # chooses again for another precision
                 q, k, v = inputs()
                 want = tm.attention(q, k, v, mask)
                 single = copy.deepcopy(mask).float()

@@ -33,7 +33,7 @@ def sharded(model):
 
 
 def differences(rank, folder):
-    """Of a vision transformer in two processes, each with half of the batch, from the one in a single process."""
+    """How far a vision transformer in two processes, each with half of the batch, is from the one in a single process."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=RANKS)
     torch.manual_seed(0)

@@ -110,7 +110,8 @@ class Rowwise(unittest.TestCase):
             self.assertEqual(out.dtype, torch.bfloat16)
             out.float().square().sum().backward()
             gradients.append(layer.weight.grad.clone())
-        torch.testing.assert_close(*gradients, rtol=2e-2, atol=0.2)
+        one, other = gradients
+        self.assertLess((one - other).norm(), 1e-2 * other.norm())
 
     def test_wrong_chunks_are_refused(self):
         mask = tm.none_mask(4)

@@ -1,6 +1,8 @@
-"""What torch does to functions: torch.export, steps without recompiling, CUDA graphs, torch.func, second derivatives, opcheck."""
+"""What torch does to functions: torch.export, steps without recompiling, CUDA graphs, torch.func, second derivatives.
+Steps run with inductor where TOPOMASK_INDUCTOR is set."""
 
 import io
+import os
 import unittest
 import unittest.mock
 
@@ -10,6 +12,7 @@ from families import NODES, families, random
 from support import Case, tm
 from torch.autograd import forward_ad
 
+BACKEND = "inductor" if os.environ.get("TOPOMASK_INDUCTOR") else "aot_eager"
 BLOCKS = ("none", "causal", "dense", "sparse", "grf", "power series", "global tokens", "toeplitz")
 EXPORTED = (
     "none",
@@ -82,7 +85,7 @@ class Steps(Case):
         torch._dynamo.reset()
         torch.manual_seed(0)
         block = tm.nn.Block(8, heads=2, mask=mask_of(name))
-        compiled = torch.compile(block, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        compiled = torch.compile(block, fullgraph=True, backend=BACKEND, dynamic=dynamic)
         optimiser = torch.optim.AdamW(block.parameters(), lr=1e-2)
         with torch._dynamo.config.patch(error_on_recompile=True):
             for batch in batches:
@@ -107,7 +110,7 @@ class Steps(Case):
     def test_a_vision_transformer_is_compiled_once_for_every_batch(self):
         torch._dynamo.reset()
         model = tm.nn.ViT(image_size=8, classes=3, channels=1, patch_size=2, width=12, depth=2, heads=3)
-        compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+        compiled = torch.compile(model, fullgraph=True, backend=BACKEND, dynamic=True)
         with unittest.mock.patch("topomask._ops.apply_mask", side_effect=AssertionError):  # forward passes are not computed twice
             with torch._dynamo.config.patch(error_on_recompile=True):
                 for batch in (3, 5, 2):
