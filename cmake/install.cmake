@@ -2,7 +2,7 @@
 # and, where TOPOMASK_MODELS was on, topomask::models.
 include(CMakePackageConfigHelpers)
 
-# Said outright: CMake leaves link folders inside the source tree, such as .venv, out of CMAKE_INSTALL_RPATH_USE_LINK_PATH.
+# Set explicitly: CMake leaves link folders inside the source tree, such as .venv, out of CMAKE_INSTALL_RPATH_USE_LINK_PATH.
 set_target_properties(topomask PROPERTIES INSTALL_RPATH "${TopomaskTorch_DIR_FOUND}/lib")
 set(_libraries topomask)
 if(TOPOMASK_MODELS)
