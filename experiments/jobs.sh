@@ -1,5 +1,6 @@
 # Runs of an experiment, several at a time; sourced by the scripts of this folder. What is finished is left alone and what was
-# interrupted goes on, so that the same command can be given again.
+# interrupted goes on, so that the same command can be given again. A run that finished with other settings (OUT/NAME-SEED.settings
+# has them) is an error.
 #
 #   queue CONFIG OUT "VARIANTS" "SEEDS" [KEY=VALUE...]
 #       Starts every variant with every seed as OUT/NAME-SEED, waiting for a free place only. `wait` waits for the rest.
@@ -31,11 +32,6 @@ train_one() {  # CONFIG OUT ENTRY SEED KEY=VALUE...
   local config=$1 out=$2 entry=$3 seed=$4 name=${3%%=*} left=0 variant=$3 own=() settings=() kind=model.variant
   shift 4
   local folder=$out/$name-$seed limit=${SECONDS_LEFT:-0}
-  [ -e "$folder/summary.json" ] && return 0
-  if [ "$limit" -gt 0 ]; then
-    left=$((limit - ($(date +%s) - begun)))
-    [ $left -gt 10 ] || return 0
-  fi
   grep -q '"task": *"graphs"' "$config" && kind=model.kind
   grep -q '"task": *"points"' "$config" && kind=model.local
   if [ "$name" != "$entry" ]; then
@@ -53,6 +49,18 @@ train_one() {  # CONFIG OUT ENTRY SEED KEY=VALUE...
       tr -s ' \n' ' ')" "$(echo ${settings[*]/#--set/})"
     return
   fi
+  # Where data lie does not matter.
+  local line="$config $(cksum < "$config") ${settings[*]/#data.path=*/}"
+  if [ -e "$folder/summary.json" ]; then
+    [ ! -e "$folder.settings" ] || [ "$line" = "$(cat "$folder.settings")" ] ||
+      echo "$folder has finished with other settings than those of now: remove it, or name another folder" >&2
+    return 0
+  fi
+  if [ "$limit" -gt 0 ]; then
+    left=$((limit - ($(date +%s) - begun)))
+    [ $left -gt 10 ] || return 0
+  fi
+  echo "$line" > "$folder.settings"
   "$tool" train "$config" --out "$folder" --quiet --stop-after $left "${settings[@]}" --set "name=$name" \
     > "$folder.log" 2>&1 || echo "$folder failed: $(tail -1 "$folder.log")" >&2
 }
@@ -63,7 +71,6 @@ queue() {
   [ -n "${DRY:-}" ] || mkdir -p "$out"
   for seed in $seeds; do
     for variant in $variants; do
-      [ -e "$out/${variant%%=*}-$seed/summary.json" ] && continue
       while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-2}" ]; do wait -n || true; done
       train_one "$config" "$out" "$variant" "$seed" "$@" &
     done

@@ -43,7 +43,8 @@ def score_table(runs, name, title, scale, digits):
     print("|---|---|---" + "|---" * steps + "|")
 
     def row(label, lists):
-        means = [statistics.mean(v for v in values if v is not None) for values in lists]
+        scored = [[v for v in values if v is not None] for values in lists]
+        means = [statistics.mean(values) for values in scored if values]
         cells = [cell([values[s] for values in lists], scale, digits) for s in range(steps)]
         print(f"| {label} | {len(lists)} | {cell(means, scale, digits)} | " + " | ".join(cells) + " |")
 

@@ -28,8 +28,8 @@ struct EdgeListOptions {
 
 struct KnnOptions {
   int64_t k = 3;
-  bool directed =
-      false;  ///< directed: row i holds exactly its k nearest; otherwise an edge where either end chose the other
+  /// Directed: row i holds exactly its k nearest; otherwise an edge where either end chose the other.
+  bool directed = false;
 };
 
 /// An immutable weighted graph: the weighted adjacency matrix W as CSR (int64 offsets, int32 columns, float32 or

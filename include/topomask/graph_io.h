@@ -22,8 +22,8 @@ struct ReadOptions {
   SelfLoops self_loops = SelfLoops::keep;
   ReadLimits limits = {};
   at::ScalarType weight_dtype = at::kFloat;  ///< text formats, float32 or float64; npz keeps the dtype of its array
-  bool one_based =
-      false;  ///< SNAP and npz only, the other formats are so by definition: id 1 is node 0; id 0 is refused
+  /// SNAP and npz only, the other formats are so by definition: id 1 is node 0; id 0 is refused.
+  bool one_based = false;
   /// Called with a warning about a file that can be read but probably means something else: ids that begin at 1 without
   /// `one_based`. Where empty, the warning is printed as a line on stderr.
   std::function<void(const std::string& message)> warn = {};

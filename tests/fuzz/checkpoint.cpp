@@ -11,7 +11,7 @@ namespace {
 using namespace topomask;
 
 /// Puts right the length of the header, the length of the file in it, and the checksum at the end: no mutation would
-/// get past them. The tensors begin behind the line break that a repaired header ends with.
+/// get past them. The tensors begin after the line break that a repaired header ends with.
 void repair_checkpoint(std::string& bytes) {
   constexpr std::string_view kKey = "\"bytes\":\"";
   constexpr size_t kLength = 8, kDigits = 20, kChecksum = 4;

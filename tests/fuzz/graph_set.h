@@ -17,7 +17,7 @@ inline std::unique_ptr<io::LineReader> lines_in(const std::string& name, std::st
                                           });
 }
 
-/// What everything behind a reader of sets relies on.
+/// What all code after a reader of sets relies on.
 inline void check_set(const GraphSet& set) {
   check_graph(set.graph);
   const int64_t* offset = set.offsets.const_data_ptr<int64_t>();

@@ -3,7 +3,7 @@
 #include "fuzz/graph_file.h"
 
 // The input, compressed: its first byte says in how many streams one after the other. Mutations of compressed bytes
-// seldom get past the checksum; here everything behind it is reached, and must be what the plain text gives.
+// seldom get past the checksum; here the code after it is reached, and its result must be what the plain text gives.
 
 namespace {
 

@@ -30,7 +30,7 @@ inline void require(bool promise, const char* what) {
   std::abort();
 }
 
-/// A file in memory with a path, written anew for each input.
+/// A file in memory with a path, written again for each input.
 class MemoryFile {
  public:
   explicit MemoryFile(const char* name) : descriptor_(::memfd_create(name, 0)) {
@@ -65,7 +65,7 @@ void run(const std::string& name, const Read& read) {
   }
 }
 
-/// Arrays of a graph that was read, which everything behind a reader relies on.
+/// Arrays of a graph that was read, which all code after a reader relies on.
 inline void check_graph(const Graph& graph) {
   const int64_t nodes = graph.num_nodes();
   const int64_t* offset = graph.offsets().const_data_ptr<int64_t>();

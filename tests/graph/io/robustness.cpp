@@ -120,7 +120,7 @@ TEST_F(Robustness, MutatedFilesAreReadOrRefused) {
   EXPECT_LT(peak_memory() - before, 64 * kMebibyte);
 }
 
-// The checksum hides most damage to an npz file from the code behind it; here it is right and the array is not.
+// The checksum hides most damage to an npz file from the code after it; here it is right and the array is not.
 TEST_F(Robustness, MutatedArraysAreReadOrRefused) {
   std::mt19937_64 random(7);
   const std::string ids = npy<int64_t>("<i8", {0, 1, 2, 3});
