@@ -17,7 +17,7 @@ from check_docs import wrap
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "python-api.md"
 PARTS = {
     "Attention": ("_attention", "features"),
-    "Graphs": ("graph", "clouds", "pattern", "meshes", "io"),
+    "Graphs": ("graph", "graph_functions", "batch", "clouds", "pattern", "meshes", "io"),
     "Walks": ("walks",),
     "Masks": ("mask", "library_mask", "modules", "walked", "structured", "forest"),
     "Masks as functions": ("families", "functional"),

@@ -11,6 +11,9 @@ from ._attention import (
     plan_softmax,
     softmax_attention,
 )
+from .batch import (
+    GraphBatch,
+)
 from .clouds import NeighbourWalks, cloud_graph, cloud_neighbours, neighbour_attention, symmetric_cloud_graph
 from .families import PowerSeriesBasis
 from .features import (
@@ -57,9 +60,10 @@ from .functional import (
     with_global_tokens,
 )
 from .graph import (
-    Components,
     Graph,
-    GraphBatch,
+)
+from .graph_functions import (
+    Components,
     cartesian_product,
     connected_components,
     induced_subgraph,

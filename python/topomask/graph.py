@@ -1,15 +1,14 @@
-"""Graphs: weighted adjacency matrices in CSR, their builders and what can be made of them."""
+"""Graphs: weighted adjacency matrices in CSR, and their builders."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree
 
 from . import _edges, _errors, _ops, _values
 from ._structure import Structure, device_and_dtype, register
@@ -29,6 +28,10 @@ class Graph(Structure):
     directed: False where W is symmetric. An undirected edge is stored in both rows, a self-loop once.
 
     Builders give weight 1 to every edge, in float32, on the CPU; isolated nodes are legal.
+
+    Cost: O(N + entries) time and memory, unless a method says otherwise. Gradient: weights that require grad keep doing so in
+    with_weights, from_csr and from_pattern, and have a gradient through `to`, `reversed`, `dense`, the functions of graphs and
+    GraphBatch; from_edges and normalised refuse them, and nothing else here has a gradient.
     """
 
     offsets: Tensor
@@ -67,7 +70,7 @@ class Graph(Structure):
 
     @staticmethod
     def complete(nodes: int) -> Graph:
-        """Every pair of nodes."""
+        """Every pair of nodes. Cost: O(N²)."""
         return Graph._of(_ops.static("Graph", "complete", nodes))
 
     @staticmethod
@@ -77,7 +80,7 @@ class Graph(Structure):
 
     @staticmethod
     def hypercube(dimensions: int) -> Graph:
-        """2^dimensions nodes; neighbours differ in one bit."""
+        """2^dimensions nodes; neighbours differ in one bit. Cost: O(2^dimensions·dimensions)."""
         return Graph._of(_ops.static("Graph", "hypercube", dimensions))
 
     @staticmethod
@@ -95,18 +98,21 @@ class Graph(Structure):
 
     @staticmethod
     def erdos_renyi(nodes: int, probability: float, seed: int = 0) -> Graph:
-        """G(N, p): each pair independently with this probability. O(N + E); the same seed gives the same graph."""
+        """G(N, p): each pair independently with this probability; the same seed gives the same graph. Cost: O(N + E)."""
         return Graph._of(_ops.static("Graph", "erdos_renyi", nodes, probability, _ops.signed(seed)))
 
     @staticmethod
     def knn(points: Values, k: int = 3, *, directed: bool = False) -> Graph:
         """k nearest neighbours (Euclidean, exact) of points [N, dims]. directed: row i holds exactly its k nearest; otherwise
-        there is an edge where either end chose the other. Points on a GPU give a graph there."""
+        there is an edge where either end chose the other. Points on a GPU give a graph there, for k and dims up to 32.
+
+        Cost: on the CPU O(N·k·log N) in few dimensions, by a k-d tree; on a GPU all N² pairs are compared."""
         return Graph._of(_ops.static("Graph", "knn", _values.tensor("Graph.knn: points", points), k, directed))
 
     @staticmethod
     def icosphere(level: int) -> Graph:
-        """The edges of an icosahedron subdivided `level` times: 10·4^level + 2 nodes. `topomask.icosphere` has the points."""
+        """The edges of an icosahedron subdivided `level` times: 10·4^level + 2 nodes. `topomask.icosphere` has the points.
+        Cost: O(4^level)."""
         from .meshes import icosphere
 
         return icosphere(level)[1]
@@ -126,7 +132,7 @@ class Graph(Structure):
 
         W[source, target] = weight: row u attends to column v, so that `source` is the node that attends. directed False: (u, v)
         also stores (v, u), and both spellings are the same edge. duplicates: "first" (keep the weight given first), "sum" or
-        "refuse"; self_loops: "keep", "drop" or "refuse". Edges on a GPU give a graph there, made on the CPU. O(N + E).
+        "refuse"; self_loops: "keep", "drop" or "refuse". Edges on a GPU give a graph there, made on the CPU. Cost: O(N + E).
         """
         given = {"source": source, "target": target}
         ends = [_values.numbers_of_nodes(f"Graph.from_edges: {name}", end) for name, end in given.items()]
@@ -158,7 +164,7 @@ class Graph(Structure):
 
     @staticmethod
     def from_pattern(pattern: Pattern, weights: Tensor, *, directed: bool = False) -> Graph:
-        """The adjacency over a square pattern that exists already; weights in the order of the pattern."""
+        """The adjacency over a square pattern that exists already; weights [entries] in the order of the pattern."""
         return Graph._of(_ops.static("Graph", "from_pattern", pattern._object, pattern.arranged(weights), directed))
 
     @staticmethod
@@ -261,8 +267,8 @@ class Graph(Structure):
 
     def neighbourhoods(self, hops: int, *, max_entries: int = 1 << 31) -> Pattern:
         """The pattern with an entry (i, j) where j is at most `hops` edges from i, i itself included: attention inside
-        neighbourhoods by `sparse_mask(pattern, torch.ones(pattern.entries))`. Breadth-first search, O(entries·degree); refused
-        beyond max_entries."""
+        neighbourhoods by `sparse_mask(pattern, torch.ones(pattern.entries))`. Cost: O(entries·degree), a breadth-first search;
+        refused beyond max_entries."""
         return Pattern._of(_ops.method(self._object, "neighbourhoods", hops, max_entries), self.num_nodes)
 
     def edge_index(self) -> Tensor:
@@ -274,8 +280,9 @@ class Graph(Structure):
         `graph.weights[graph.entries_of(edge_index)]` are the weights of these edges.
 
         An edge that is not in the graph is refused; the error names the first. Of a graph that was reversed, as
-        `from_pyg(data, flow="source_to_target")` is, the entries are those of `edge_index.flip(0)`. O((entries + E) log
-        entries).
+        `from_pyg(data, flow="source_to_target")` is, the entries are those of `edge_index.flip(0)`.
+
+        Cost: O((entries + E) log entries).
         """
         return _edges.entries_of(self, edge_index)
 
@@ -289,22 +296,24 @@ class Graph(Structure):
         Both entries of an undirected edge have the value of one place: where edge_index has the edge several times, in
         either direction, it is the first. Every entry must have an edge; the error names the first entry without. Values of
         edges that are not in the graph, such as self-loops that were dropped, are not used. For a graph that was reversed,
-        edge_index is flipped as in entries_of. O((entries + E) log E).
+        edge_index is flipped as in entries_of. Cost: O((entries + E) log E).
         """
         return _edges.edge_of_entry(self, edge_index)
 
     def dense(self) -> Tensor:
-        """W, [N, N]. O(N²): for tests and pictures."""
+        """W, [N, N], differentiable in the weights. Cost: O(N²), for tests and pictures."""
         matrix: Tensor = _ops.method(_ops.method(self._object, "pattern"), "dense", self.weights)
         return matrix
 
     def normalised(self, scale: float = 1.0) -> Graph:
-        """W_ij = scale/√(d_i d_j) on the edges, d the (out-)degree, 1 in place of 0. Replaces the weights."""
+        """W_ij = scale/√(d_i d_j) on the edges, d the (out-)degree, 1 in place of 0. Replaces the weights, and depends on none of
+        them, so that weights that require grad are refused: normalise first, then `with_weights`."""
         return Graph._of(_ops.method(self._object, "normalised", scale))
 
     def with_weights(self, weights: Tensor) -> Graph:
         """The same edges with other weights [num_entries], in the order of the entries; `edge_of_entry` has the order of an
-        edge_index. Weights that require grad keep doing so."""
+        edge_index. Weights that require grad keep doing so. A contiguous tensor is shared, not copied. Cost: O(entries) on the CPU,
+        where values and symmetry are checked."""
         return Graph._of(_ops.method(self._object, "with_weights", weights))
 
     def reversed(self) -> Graph:
@@ -330,7 +339,8 @@ class Graph(Structure):
 
     def plot(self, positions: Tensor | None = None, *, values: Tensor | None = None, ax: Any = None) -> Any:
         """Draws the graph with matplotlib and returns the axes. positions [N, 2] or [N, 3]; where left out, a grid lies as a grid,
-        and others up to 2 000 nodes by their distances in hops. values [N]: the colours of the nodes."""
+        and others up to 2 000 nodes by their distances in hops. values [N]: the colours of the nodes. Cost: O(N + entries), and
+        O(N³) where a layout is computed."""
         from .plotting import plot_graph
 
         return plot_graph(self, positions, values, ax)
@@ -342,92 +352,6 @@ class Graph(Structure):
 
 
 register(Graph)
-
-
-def cartesian_product(a: Graph, b: Graph) -> Graph:
-    """Node (i, j) has index i·|b| + j, and W = W_a ⊗ I + I ⊗ W_b."""
-    return Graph._of(_ops.method(a._object, "cartesian_product", b._object))
-
-
-def induced_subgraph(graph: Graph, nodes: Tensor) -> Graph:
-    """The graph among `nodes` (int64 or int32 [n], distinct), renumbered in the order given."""
-    return Graph._of(_ops.method(graph._object, "induced_subgraph", nodes))
-
-
-def permuted(graph: Graph, order: Tensor) -> Graph:
-    """Node order[i] of the graph becomes node i."""
-    return Graph._of(_ops.method(graph._object, "permuted", order))
-
-
-@dataclass(frozen=True, eq=False)
-class Components:
-    """labels: int64 [N], the component of each node, numbered by their lowest node; count: how many there are."""
-
-    labels: Tensor
-    count: int
-
-
-def connected_components(graph: Graph) -> Components:
-    """Connected components; of a directed graph the weak ones."""
-    return Components(*_ops.method(graph._object, "connected_components"))
-
-
-def reverse_cuthill_mckee(graph: Graph) -> Tensor:
-    """An order (int64 [N], as `permuted` takes it) that brings neighbours close: memory locality for the sparse kernels."""
-    order: Tensor = _ops.method(graph._object, "reverse_cuthill_mckee")
-    return order
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GraphBatch:
-    """Several graphs as one block-diagonal graph: no edge, hence no attention, between them.
-
-    graph: all of them; offsets: graph g owns rows offsets[g] … offsets[g + 1] − 1; membership: int64 [N].
-    """
-
-    graph: Graph
-    offsets: tuple[int, ...]
-    membership: Tensor
-
-    @staticmethod
-    def of(graphs: Sequence[Graph]) -> GraphBatch:
-        """All directed or none, one weight dtype. A collate_fn of DataLoader for data sets of graphs."""
-        made, offsets, membership = _ops.static("Graph", "batch", [graph._object for graph in graphs])
-        return GraphBatch(Graph._of(made), tuple(offsets), membership)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def to(self, *args: Any, **kwargs: Any) -> GraphBatch:
-        """The graph as by Graph.to, and the membership on the same device."""
-        graph = self.graph.to(*args, **kwargs)
-        return GraphBatch(graph, self.offsets, self.membership.to(graph.device))
-
-    def pin_memory(self) -> GraphBatch:
-        """As Graph.pin_memory."""
-        return GraphBatch(self.graph.pin_memory(), self.offsets, self.membership.pin_memory())
-
-    def split(self, x: Tensor) -> tuple[Tensor, ...]:
-        """x [..., N, C] back into one [..., N_g, C] view per graph."""
-        parts: tuple[Tensor, ...] = torch.split(x, [b - a for a, b in zip(self.offsets, self.offsets[1:])], dim=-2)
-        return parts
-
-    def __repr__(self) -> str:
-        return f"GraphBatch({len(self)} graphs, {self.graph!r})"
-
-
-def _batch_of(leaves: Iterable[Any], offsets: Any) -> GraphBatch:
-    graph, membership = leaves
-    return GraphBatch(graph, offsets, membership)
-
-
-_pytree.register_pytree_node(
-    GraphBatch,
-    lambda batch: ([batch.graph, batch.membership], batch.offsets),
-    _batch_of,
-    serialized_type_name="topomask.GraphBatch",
-)
-torch.serialization.add_safe_globals([GraphBatch])
 
 
 _errors.explain_arguments(__name__)
