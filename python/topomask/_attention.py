@@ -137,7 +137,11 @@ class Plan:
 def explain(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, features: Features = "relu", memory_budget: int = DEFAULT_MEMORY_BUDGET
 ) -> Plan:
-    """What `attention` would do with the same arguments: the routes with their estimated time and memory, the choice and why."""
+    """What `attention` would do with the same arguments: the routes with their estimated time and memory, the choice and why.
+    q, k [..., N, d_k], v [..., N, D].
+
+    Cost: that of φ on one row; forms of the mask that the planner counts are made on first use and kept. Gradient: none.
+    """
     _check_mask("explain", mask)
     if isinstance(q, Tensor) and q.dim() < 2:
         raise ValueError(f"explain: q must be [..., N = {mask.size}, C], got {list(q.shape)}")
@@ -169,7 +173,10 @@ def plan_attention(
     training: bool = False,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> Plan:
-    """The plan for sizes that are not tensors yet: slices = batch × heads, m features, D value dimensions, on "cpu" or "cuda"."""
+    """The plan for sizes that are not tensors yet: slices = batch × heads, m features, D value dimensions, on "cpu" or "cuda".
+
+    Cost: microseconds; forms of the mask that the planner counts are made on first use and kept. Gradient: none.
+    """
     counts = _counts(mask, slices, features, value_dim)
     return Plan._of(_ops.method(mask._object, "plan_attention", counts, dtype, _device(device), training, memory_budget))
 
@@ -186,7 +193,8 @@ def plan_softmax(
     additive: bool = False,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> Plan:
-    """The same for softmax attention, which has the routes fused, sparse, strips and dense; an additive mask has no sparse one."""
+    """The same for softmax attention, which has the routes fused, sparse, strips and dense; an additive mask has no sparse one.
+    Cost: as plan_attention. Gradient: none."""
     counts = _counts(mask, slices, features, value_dim)
     return Plan._of(_ops.method(mask._object, "plan_softmax", counts, dtype, _device(device), training, additive, memory_budget))
 

@@ -12,18 +12,23 @@ from .graph import Graph
 
 def cloud_neighbours(points: Tensor, k: int = 3) -> Tensor:
     """int32 [B, N, k]: the k nearest neighbours of each point in its own cloud, for points [B, N, dims]. Exact; ties go to the lower
-    index. On a GPU nothing is read back."""
+    index. On a GPU nothing is read back; k and dims are at most 32 there.
+
+    Cost: on the CPU O(B·N·k·log N) in few dimensions, by a k-d tree; on a GPU all B·N² pairs are compared. Gradient: none.
+    """
     found: Tensor = _ops.static("NeighbourWalks", "cloud_neighbours", points, k)
     return found
 
 
 def cloud_graph(neighbours: Tensor) -> Graph:
-    """The directed graph of `cloud_neighbours`: B·N nodes with k neighbours each, node (b, i) being row b·N + i; weights 1."""
+    """The directed graph of `cloud_neighbours`: B·N nodes with k neighbours each, node (b, i) being row b·N + i; weights 1.
+    neighbours int32 [B, N, k]. Cost: O(B·N·k). Gradient: none."""
     return Graph._of(_ops.static("NeighbourWalks", "cloud_graph", neighbours))
 
 
 def symmetric_cloud_graph(neighbours: Tensor) -> Graph:
-    """Likewise with an edge where either end chose the other. Its size depends on the points, so that the call waits for a GPU."""
+    """Likewise with an edge where either end chose the other. Its size depends on the points, so that the call waits for a GPU.
+    neighbours int32 [B, N, k]. Cost: O(B·N·k·log k). Gradient: none."""
     return Graph._of(_ops.static("NeighbourWalks", "symmetric_cloud_graph", neighbours))
 
 
@@ -31,7 +36,9 @@ class NeighbourWalks:
     """All walks of up to `hops` hops from every node of a graph of k neighbours each, W = A/k: k^hops repelling walkers (27 for k = 3
     and 3 hops) take every path equally often, so that M = Σ_t f_t Wᵗ without variance.
 
-    neighbours: int32 [B, N, k], as `cloud_neighbours` makes them. O(B·N·k^hops) entries. For one step: it is not pickled.
+    neighbours: int32 [B, N, k], as `cloud_neighbours` makes them. For one step: it is not pickled.
+
+    Cost: O(B·N·k^hops) time and memory to make, and for `values`. Gradient: of `values` and `dense`, in f.
     """
 
     def __init__(self, neighbours: Tensor, hops: int = 3) -> None:
@@ -43,7 +50,7 @@ class NeighbourWalks:
 
     @staticmethod
     def takes(walkers: int, k: int, hops: int) -> bool:
-        """Whether `walkers` repelling walkers of `hops` hops take every path equally often."""
+        """Whether `walkers` repelling walkers of `hops` hops take every path equally often. Cost: O(hops)."""
         return bool(_ops.static("NeighbourWalks", "takes", walkers, k, hops))
 
     def values(self, f: Tensor) -> Tensor:
@@ -52,7 +59,7 @@ class NeighbourWalks:
         return values
 
     def dense(self, f: Tensor) -> Tensor:
-        """M as a matrix [nodes, nodes], differentiable in f: for tests."""
+        """M as a matrix [nodes, nodes], differentiable in f. Cost: O(nodes²), for tests."""
         matrix: Tensor = _ops.method(self._object, "dense", f)
         return matrix
 

@@ -123,7 +123,10 @@ def _same_storage(a: Tensor, b: Tensor) -> bool:
 class PowerSeriesBasis:
     """The graph, its K-hop neighbourhood and the powers of W on it: what series with other coefficients have in common. Made by
     `power_series_basis`; the large parts are built when a mask first needs them. Weights that require grad then are followed from
-    then on, also after they were frozen, by copies too; otherwise they are taken as they are."""
+    then on, also after they were frozen, by copies too; otherwise they are taken as they are.
+
+    Cost: O(1) to make; the K-hop neighbourhood and K values for each of its entries when a mask first needs them. Gradient: in the
+    graph's weights [entries] where they require grad."""
 
     def __init__(self, graph: Graph, terms: int, max_sparse_entries: int, follows: bool = False) -> None:
         self.graph, self.terms, self.max_sparse_entries = graph, terms, max_sparse_entries

@@ -23,6 +23,9 @@ class FeatureMap:
     """φ: R^{d_k} → R^m, applied to queries and keys before kernel attention. A value; differentiable in x. Use the static
     methods, or a name where attention takes features: "relu", "elu", "exp", "squared_relu", "identity".
 
+    Cost: O(d_k) per row x [..., d_k] and as much memory; `favor` m·d_k multiply-adds. Gradient: in x, any number of times, and in omega
+    where it requires grad.
+
     The layers of topomask hold the directions of FAVOR+ as a buffer, `directions.omega`, which moves with the layer and is
     in its state_dict; `topomask.nn.KeptFeatures` does so for a layer of your own.
     """
@@ -131,9 +134,11 @@ class FeatureMap:
         return self._apply(x, None)
 
     def queries(self, q: Tensor) -> Tensor:
+        """φ of queries, [..., N, d_k] → [..., N, m]; stabilised, the largest exponent of each row is subtracted."""
         return self._apply(q, (-1,) if self.stabilised else None)
 
     def keys(self, k: Tensor) -> Tensor:
+        """φ of keys, [..., N, d_k] → [..., N, m]; stabilised, the largest exponent of each matrix is subtracted."""
         return self._apply(k, (-2, -1) if self.stabilised else None)
 
     def _apply(self, x: Tensor, over: tuple[int, ...] | None) -> Tensor:
@@ -205,7 +210,10 @@ def _favor(x: Tensor, omega: Tensor, over: tuple[int, ...] | None) -> Tensor:
 
 
 def favor_directions(features: int, head_dim: int, seed: int = 0, orthogonal: bool = True) -> Tensor:
-    """Gaussian directions, float64 [features, head_dim], orthogonal inside blocks of head_dim rows where asked."""
+    """Gaussian directions, float64 [features, head_dim], orthogonal inside blocks of head_dim rows where asked.
+
+    Cost: O(features·head_dim), where orthogonal O(features·head_dim²). Gradient: none.
+    """
     directions: Tensor = _ops.static("Functions", "favor_directions", features, head_dim, _ops.signed(seed), orthogonal)
     return directions
 
@@ -255,7 +263,10 @@ class KeptFeatures(nn.Module):
     """A base of layers with an attribute `features`, which takes what attention takes. The random directions of FAVOR+ become
     a buffer of the layer, `directions.omega`: they move with the layer, and a layer that is loaded computes what the saved
     one did. A state_dict of before, without them, leaves the directions that the layer was made with. Directions that require
-    grad stay the tensor that was given."""
+    grad stay the tensor that was given.
+
+    Cost: the buffer, [m, d_k]. Gradient: none in the buffer; in directions that were given and require it.
+    """
 
     @property
     def features(self) -> Any:

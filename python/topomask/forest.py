@@ -20,7 +20,10 @@ class Forest(Structure):
     """A rooted forest with edge lengths. dist(i, j) is the length of the path between two nodes of one tree.
 
     parent: int64 or int32 [N], −1 at roots. weights: float32 or float64 [N], the length of the edge from each node to its parent;
-    left out: 1. Weights that require grad are learnable in exponential masks.
+    left out: 1.
+
+    Cost: O(N) for every method. Gradient: weights that require grad are learnable in exponential masks; `from_graph`, `with_weights` and
+    `to` pass it on, distances have none.
     """
 
     parent: Tensor
@@ -65,7 +68,7 @@ class Forest(Structure):
         return float(_ops.method(self._object, "diameter"))
 
     def with_weights(self, weights: Tensor) -> Forest:
-        """The same trees with other lengths."""
+        """The same trees with other lengths [N]."""
         return Forest(self.parent, weights)
 
     def to(self, dtype: torch.dtype) -> Forest:
@@ -83,13 +86,17 @@ register(Forest)
 
 
 def minimum_spanning_forest(graph: Graph) -> Forest:
-    """A forest of least total weight that joins what the graph joins. O(E log E); differentiable in the graph's weights."""
+    """A forest of least total weight that joins what the graph joins. Cost: O(E log E). Gradient: in the graph's weights."""
     return Forest._of(_ops.static("Forest", "minimum_spanning_forest", graph._object))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistanceFunction(Structure):
-    """f: a function of the distance, made from a few kinds and closed under sums and products. Use the static methods."""
+    """f: a function of the distance, made from a few kinds and closed under sums and products. Use the static methods.
+
+    Cost: O(1) to make, but for `table`, O(H·K); `tree_mask` has the cost of each kind. Gradient: in the tensors of `exponential` and
+    `table`; the other kinds learn nothing.
+    """
 
     kind: str
     arguments: tuple[Any, ...]

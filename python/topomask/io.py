@@ -52,6 +52,8 @@ def read_graph(
     directed: for SNAP and npz. duplicates: "first", "sum" or "refuse"; self_loops: "keep", "drop" or "refuse". A file that has or
     promises more than max_nodes, max_edges or max_isolated is refused. dtype: of the weights, for text formats. one_based: for SNAP
     and npz, id 1 is node 0; a file whose ids begin at 1 is read as it stands without it, with a warning.
+
+    Cost: O(size of the file + N + E) time and memory. Gradient: none.
     """
     limits = (max_nodes, max_edges, max_isolated)
     return _read("read_graph", path, directed, duplicates, self_loops, limits, dtype, one_based)
@@ -69,7 +71,10 @@ def read_snap(
     dtype: torch.dtype = torch.float32,
     one_based: bool = False,
 ) -> Graph:
-    """SNAP edge list: `source target [weight]` per line, `#` comments; plain or gzip. Options as in `read_graph`."""
+    """SNAP edge list: `source target [weight]` per line, `#` comments; plain or gzip. Options as in `read_graph`.
+
+    Cost: O(size of the file + N + E). Gradient: none.
+    """
     limits = (max_nodes, max_edges, max_isolated)
     return _read("read_snap", path, directed, duplicates, self_loops, limits, dtype, one_based)
 
@@ -82,7 +87,10 @@ def read_metis(
     max_edges: int = 2**33,
     dtype: torch.dtype = torch.float32,
 ) -> Graph:
-    """METIS graph file: header `N E [fmt [ncon]]`, then the 1-based neighbours of each node. Options as in `read_graph`."""
+    """METIS graph file: header `N E [fmt [ncon]]`, then the 1-based neighbours of each node. Options as in `read_graph`.
+
+    Cost: O(size of the file + N + E). Gradient: none.
+    """
     return _read("read_metis", path, False, duplicates, "keep", (max_nodes, max_edges, 2**24), dtype)
 
 
@@ -96,8 +104,10 @@ def read_matrix_market(
     max_isolated: int = 2**24,
     dtype: torch.dtype = torch.float32,
 ) -> Graph:
-    """Matrix Market coordinate file, square; `general` is directed, `symmetric` undirected. Options as in
-    `read_graph`."""
+    """Matrix Market coordinate file, square; `general` is directed, `symmetric` undirected. Options as in `read_graph`.
+
+    Cost: O(size of the file + N + E). Gradient: none.
+    """
     return _read("read_matrix_market", path, False, duplicates, self_loops, (max_nodes, max_edges, max_isolated), dtype)
 
 
@@ -113,7 +123,10 @@ def read_npz(
     one_based: bool = False,
 ) -> Graph:
     """NumPy archive with `src`, `dst` [E], optional `weight` [E], whose dtype is kept, and `num_nodes`. Options as in
-    `read_graph`."""
+    `read_graph`.
+
+    Cost: O(size of the file + N + E). Gradient: none.
+    """
     limits = (max_nodes, max_edges, max_isolated)
     return _read("read_npz", path, directed, duplicates, self_loops, limits, torch.float32, one_based)
 
@@ -123,22 +136,22 @@ def _write(format: str, graph: Graph, path: Path) -> None:
 
 
 def write_snap(graph: Graph, path: Path) -> None:
-    """SNAP edge list; gzip where the path ends in .gz. Directedness is not kept."""
+    """SNAP edge list; gzip where the path ends in .gz. Directedness is not kept. Cost: O(N + E). Gradient: none."""
     _write("write_snap", graph, path)
 
 
 def write_metis(graph: Graph, path: Path) -> None:
-    """METIS; undirected, loop-free, weights positive integers or all 1."""
+    """METIS; undirected, loop-free, weights positive integers or all 1. Cost: O(N + E). Gradient: none."""
     _write("write_metis", graph, path)
 
 
 def write_matrix_market(graph: Graph, path: Path) -> None:
-    """Matrix Market."""
+    """Matrix Market, gzip where the path ends in .gz. Cost: O(N + E). Gradient: none."""
     _write("write_matrix_market", graph, path)
 
 
 def write_npz(graph: Graph, path: Path) -> None:
-    """NumPy archive."""
+    """NumPy archive with `src`, `dst`, `weight` [E] and `num_nodes`. Cost: O(N + E). Gradient: none."""
     _write("write_npz", graph, path)
 
 
@@ -151,7 +164,8 @@ _WRITERS = {
 
 
 def write_graph(graph: Graph, path: Path) -> None:
-    """By extension, as `read_graph` reads it. The file appears under its name when it is whole, or not at all."""
+    """By extension, as `read_graph` reads it. The file appears under its name when it is whole, or not at all. Cost: O(N + E).
+    Gradient: none."""
     name = os.fspath(path).lower().removesuffix(".gz")
     for endings, writer in _WRITERS.items():
         if name.endswith(endings):

@@ -66,7 +66,8 @@ class LibraryMask(Arguments, Mask):
         self._object  # noqa: B018  (bad arguments are refused here)
 
     def argument(self, name: str) -> Any:
-        """An argument of the family by its name: a graph, walks, a number, …, with the tensors the module has now."""
+        """An argument of the family by its name: a graph, walks, a number, …, with the tensors the module has now. Cost:
+        O(number of its tensors)."""
         return self._give(self._given[name])
 
     # The C++ mask.
@@ -172,7 +173,8 @@ class LibraryMask(Arguments, Mask):
         return matrix
 
     def sparse(self) -> tuple[Pattern, Tensor] | None:
-        """M as a sparse matrix: its pattern and values [entries] or [H, entries], differentiable; None where it has none."""
+        """M as a sparse matrix: its pattern and values [entries] or [H, entries], differentiable; None where it has none.
+        Cost: that of the family, on first use for the pattern."""
         made = _ops.method(self._object, "sparse")
         return None if made is None else (Pattern._of(made[0], self.size), made[1])
 
@@ -186,7 +188,8 @@ class LibraryMask(Arguments, Mask):
 
     def prepare(self, features: int = 64, value_dim: int = 64, *, batch: int = 1, training: bool = True) -> LibraryMask:
         """Plans the route that torch.compile will take, for q, k [batch, heads, N, features] and v [..., value_dim], and makes what
-        it needs beforehand. Modules do so when they are made and moved; eager attention plans each call separately."""
+        it needs beforehand. Modules do so when they are made and moved; eager attention plans each call separately. Cost: that of the
+        forms it makes, such as the sparse one."""
         made = self._object
         like = next((tensor for _, tensor in self._named_tensors() if tensor.is_floating_point()), None)
         dtype, device = (torch.float32, torch.device("cpu")) if like is None else (like.dtype, like.device)

@@ -79,7 +79,7 @@ class Mask(nn.Module):
         raise NotImplementedError(f"{type(self).__name__}.matmul: a mask must define its product")
 
     def matmul_transposed(self, x: Tensor) -> Tensor:
-        """Mᵀ·x, of the same shape."""
+        """Mᵀ·x for x as `matmul` takes it, [..., N, C] → [..., N, C], differentiable likewise. Cost: as matmul; twice that by default."""
         if torch.compiler.is_compiling():
             transposed: Tensor = torch.func.vjp(self.matmul, torch.zeros_like(x))[1](x)[0]
             return transposed
@@ -88,11 +88,11 @@ class Mask(nn.Module):
             return torch.autograd.grad(self.matmul(probe), probe, x, create_graph=torch.is_grad_enabled())[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        """matmul(x)."""
+        """matmul(x), [..., N, C] → [..., N, C]."""
         return self.matmul(x)
 
     def dense(self) -> Tensor:
-        """M itself, [N, N] or [H, N, N], differentiable. O(N²): for tests and pictures."""
+        """M itself, [N, N] or [H, N, N], differentiable. Cost: N columns of matmul, O(N²) memory: for tests and pictures."""
         like = next((t for t in (*self.parameters(), *self.buffers()) if t.is_floating_point()), torch.empty(0, device="cpu"))
         eye = torch.eye(self.size, dtype=like.dtype, device=like.device)
         return self.matmul(eye.expand(self.heads, -1, -1) if self.heads > 1 else eye)
@@ -102,7 +102,8 @@ class Mask(nn.Module):
         return self
 
     def frozen(self) -> Mask:
-        """A copy with the values the parameters have now, which do not learn: later changes of this mask do not reach it."""
+        """A copy with the values the parameters have now, which do not learn: later changes of this mask do not reach it.
+        Cost: a copy of its tensors. Gradient: none."""
         made = copy.deepcopy(self)
         made.requires_grad_(False)
         return made
@@ -110,7 +111,7 @@ class Mask(nn.Module):
     def plot(
         self, node: int = 0, *, head: int = 0, positions: Tensor | None = None, graph: Graph | None = None, ax: Any = None
     ) -> Any:
-        """Draws what a node attends to, row `node` of M, with matplotlib, and returns the axes. One product with Mᵀ.
+        """Draws what a node attends to, row `node` of M, with matplotlib, and returns the axes. Cost: one product with Mᵀ.
 
         On a grid it is an image; with positions [N, 2] or [N, 3] the nodes as points; otherwise over the layout of the graph that
         the mask was made of (or `graph`), up to 2 000 nodes; without a graph, over the number of the node.

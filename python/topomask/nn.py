@@ -72,7 +72,7 @@ class MaskedAttention(KeptFeatures):
         return q, k, v
 
     def forward(self, x: Tensor, nodes: Tensor | None = None) -> Tensor:
-        """nodes: as in NodeDropout."""
+        """[..., N, width] → [..., N, width]; nodes: int64 [N], as in NodeDropout."""
         q, k, v = self.heads_of(x)
         out = attend(q, k, v, self.mask, kind=self.kind, features=self.features, route=self.route)
         return self.projected(out, nodes)
@@ -143,6 +143,9 @@ class Block(nn.Module):
     attention with ReLU features over x [N, width], heads of a multiple of 16, goes through operators that choose the rows at a time
     themselves, and is the fastest; not while dropout is at work. Dropout in chunks needs the numbers of the nodes, forward(x, nodes),
     by which both passes drop the same (NodeDropout).
+
+    Cost: N·width²·(4 + 2·mlp_ratio) multiply-adds for the linear layers and attention as in `attention`; with chunk > 0 the layers are
+    computed once more. Gradient: once, in x, the layers and the mask's parameters.
     """
 
     def __init__(
@@ -172,6 +175,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor, nodes: Tensor | None = None) -> Tensor:
+        """[..., N, width] → [..., N, width]; nodes: int64 [N], as in NodeDropout."""
         if self.chunk:
             return self._in_chunks(x, self.chunk, nodes)
         x = x + self.attention(self.attention_norm(x), nodes)
@@ -242,6 +246,9 @@ class GraphTransformer(nn.Module):
     masks: over the N nodes, a mask a layer; of `tm.dist`, N are the nodes of this rank. phi: the feature map of kernel attention.
     chunk: as in Block. x [..., N, features] → logits [..., N, classes], or [..., rows, classes] of the nodes in `rows`. nodes: the
     number of each of the N nodes in the whole graph, by which dropout is the same over any number of ranks (seed_dropout).
+
+    Cost: N·width·(features + classes) multiply-adds, and that of a Block for each mask. Gradient: once, in x, the layers and the
+    parameters of the masks.
     """
 
     def __init__(
@@ -270,6 +277,7 @@ class GraphTransformer(nn.Module):
         self.head = _PaddedLinear(width, classes)
 
     def forward(self, x: Tensor, rows: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
+        """x [..., N, features] → [..., N, classes], or [..., rows, classes]; rows and nodes int64 [rows] and [N]."""
         x = self.embedding(x)
         for block in self.blocks:
             x = block(x, nodes)
@@ -286,6 +294,9 @@ class ViT(nn.Module):
 
     mask: (graph, layer, heads) → the mask of a layer over the patches; graph random features by default. A CLS token, where there
     is one, sees all and is seen by all. images [B, channels, S, S] → logits [B, classes].
+
+    Cost: for N = (S/patch_size)² patches N·width·channels·patch_size² multiply-adds an image for the embedding, and that of `depth`
+    Blocks. Gradient: once, in the images, the layers and the parameters of the masks.
     """
 
     def __init__(
@@ -327,6 +338,7 @@ class ViT(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
+        """[B, channels, S, S] → [B, classes]."""
         x = self.embedding(images).flatten(2).transpose(1, 2)
         if self.cls is not None:
             x = torch.cat([self.cls.expand(x.shape[0], -1, -1), x], 1)

@@ -28,7 +28,8 @@ def _axes(op: str, ax: Any, three: bool = False) -> Any:
 
 
 def grid_shape(graph: Graph) -> tuple[int, int] | None:
-    """(rows, columns) where the graph is a two-dimensional grid in row-major order, as Graph.grid makes it. O(E)."""
+    """(rows, columns) where the graph is a two-dimensional grid in row-major order, as Graph.grid makes it. Cost: O(E).
+    Gradient: none."""
     rows, columns = graph.edge_index()
     steps = (rows - columns).abs()
     nodes, width = graph.num_nodes, int(steps.max()) if steps.numel() else 0
@@ -45,7 +46,7 @@ def layout(graph: Graph) -> Tensor:
     """float64 [N, 2]: places that keep distances in hops as well as two coordinates can, near ones above all (classical scaling, then
     stress majorisation with weights 1/hops²). A grid lies as one.
 
-    O(N²) memory and O(N³) time, refused beyond 2 000 nodes unless the graph is a grid.
+    Cost: O(N²) memory and O(N³) time, refused beyond 2 000 nodes unless the graph is a grid. Gradient: none.
     """
     shape = grid_shape(graph)
     if shape is not None:
@@ -98,7 +99,7 @@ def _point_size(nodes: int) -> float:
 
 
 def plot_graph(graph: Graph, positions: Tensor | None = None, values: Tensor | None = None, ax: Any = None) -> Any:
-    """`Graph.plot`."""
+    """`Graph.plot`: positions [N, 2] or [N, 3], values [N]. Cost: O(N + E), and that of `layout` without positions. Gradient: none."""
     at = _places(graph, positions, graph.num_nodes, "Graph.plot")
     assert at is not None
     ax = _axes("Graph.plot", ax, at.shape[1] == 3)
@@ -119,7 +120,7 @@ def plot_graph(graph: Graph, positions: Tensor | None = None, values: Tensor | N
 
 
 def mask_row(mask: Mask, node: int, head: int) -> Tensor:
-    """[N]: what node attends to, row `node` of M, by one product with Mᵀ."""
+    """[N]: what node attends to, row `node` of M. Cost: one product with Mᵀ. Gradient: none."""
     if not 0 <= node < mask.size:
         raise ValueError(f"Mask.plot: node must be in [0, {mask.size}), got {node}")
     if not 0 <= head < mask.heads:
@@ -134,7 +135,8 @@ def mask_row(mask: Mask, node: int, head: int) -> Tensor:
 
 
 def plot_mask(mask: Mask, node: int, head: int, positions: Tensor | None, graph: Graph | None, ax: Any) -> Any:
-    """`Mask.plot`."""
+    """`Mask.plot`: positions [N, 2] or [N, 3]. Cost: one product with Mᵀ, and that of `layout` where a graph has to be laid out.
+    Gradient: none."""
     row = mask_row(mask, node, head).cpu().to(torch.float64)
     graph = mask._drawn_on() if graph is None else graph
     if graph is not None and graph.num_nodes != mask.size:  # tokens of its own, or a product

@@ -59,7 +59,11 @@ def attn_layer(mask: Mask, *, kind: str = "kernel", features: Features = "relu",
     included: `GlobalTokens(mask, n)` puts them before the patches).
 
     share: one mask for all blocks; otherwise each block gets a copy with parameters of its own. kind and features as in
-    topomask.nn.MaskedAttention. The layers are of one class, `topomask.timm.MaskedAttention`, so that models pickle.
+    topomask.nn.MaskedAttention. The layers are of one class, `topomask.timm.MaskedAttention`, so that models pickle: x [B, N, width] →
+    [B, N, width].
+
+    Cost: that of timm's linear layers, and attention as in `attention` in place of N²·width. Gradient: once, in x, the layers and the
+    mask's parameters.
     """
     if not isinstance(mask, Mask):
         raise TypeError(f"topomask.timm.attn_layer: mask must be a topomask.Mask, got {type(mask).__name__}")

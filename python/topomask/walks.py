@@ -68,6 +68,9 @@ class WalkTable(Structure):
     offsets int64 [N + 1]; columns int32 [T]; hops int16 [T]; loads float32 or float64 [T]; counts int32 [T]. product_*: with
     group_products, what the debiased diagonal needs. With R_t[i, v] = load(i, v, t)/n, E[R_t] = W^t, and Φ̂ = Σ_t f_t R_t: f stays
     learnable with no resampling. The same seed gives the same walks for any number of threads, on any device.
+
+    Cost: O(T) memory, and O(T) for `to`. Gradient: masks and features have one in f; loads that `sample_walks` made of a graph whose
+    weights require grad, on the CPU with uniform proposals, have one in these weights, for one backward pass.
     """
 
     offsets: Tensor
@@ -180,13 +183,17 @@ def _options(options: WalkOptions | None, changes: dict[str, Any]) -> WalkOption
 def sample_walks(graph: Graph, options: WalkOptions | None = None, **changes: Any) -> WalkTable:
     """n walks from every node: `sample_walks(graph, walkers=4, halting_probability=0.5, seed=7)`; see WalkOptions.
 
-    O(N·n·hops) time on all threads, O(visits) memory.
+    Cost: O(N·n·hops) time on all threads, O(visits) memory. Gradient: in the graph's weights where they require grad: ∂load/∂W_e =
+    load/W_e, on the CPU with uniform proposals; the backward pass walks again. Other walks refuse such weights.
     """
     return WalkTable._of(_ops.static("WalkTable", "sample", graph._object, _options(options, changes)._object))
 
 
 def extend_walks(table: WalkTable, graph: Graph, more_walkers: int) -> WalkTable:
-    """The table that sample_walks gives for that many more walkers, bit for bit; only the new ones walk where that is possible."""
+    """The table that sample_walks gives for that many more walkers, bit for bit; only the new ones walk where that is possible.
+
+    Cost: that of sampling more_walkers, and O(visits). Gradient: none; loads and weights that require grad are refused.
+    """
     return WalkTable._of(_ops.method(table._object, "extend", graph._object, more_walkers))
 
 
@@ -199,7 +206,10 @@ class ResampledWalks(NamedTuple):
 
 def resample_walks(table: WalkTable, before: Graph, after: Graph, proposal_weights: Tensor | None = None) -> ResampledWalks:
     """The table that sample_walks gives on `after`, bit for bit, from the one on `before`: only rows that visit a changed node
-    are sampled again."""
+    are sampled again. proposal_weights: those of `after`, [entries].
+
+    Cost: that of sampling these rows, and O(visits). Gradient: none; loads and weights that require grad are refused.
+    """
     made, rows = _ops.method(table._object, "resample", before._object, after._object, proposal_weights)
     return ResampledWalks(WalkTable._of(made), rows)
 
@@ -207,44 +217,60 @@ def resample_walks(table: WalkTable, before: Graph, after: Graph, proposal_weigh
 def walk_table_from_walks(
     graph: Graph, nodes: Tensor, options: WalkOptions | None = None, loads: Tensor | None = None, **changes: Any
 ) -> WalkTable:
-    """A table of walks that you bring: nodes int64 or int32 [N, walkers, L], the start first, −1 after the end."""
+    """A table of walks that you bring: nodes int64 or int32 [N, walkers, L], the start first, −1 after the end. loads: of the same
+    shape, by the rule of sample_walks where left out.
+
+    Cost: O(N·walkers·L), with a sort of each row. Gradient: none; weights and loads that require grad are refused.
+    """
     chosen = _options(options, changes)
     return WalkTable._of(_ops.static("WalkTable", "from_walks", graph._object, nodes, chosen._object, loads))
 
 
 def with_exact_head(walks: WalkTable, graph: Graph) -> WalkTable:
-    """The table with the first options.exact_hops hops exact: R_t = W^t there, as the walks left them beyond."""
+    """The table with the first options.exact_hops hops exact: R_t = W^t there, as the walks left them beyond.
+
+    Cost: O(entries of the exact_hops-hop neighbourhoods·degree), and O(visits). Gradient: none; weights and loads that require
+    grad are refused.
+    """
     return WalkTable._of(_ops.method(walks._object, "with_exact_head", graph._object))
 
 
 def walk_features(table: WalkTable, f: Tensor) -> Tensor:
     """Values of Φ̂ over table.pattern: Σ f_hop·load/n over the visits of each entry; f [K] → [entries], [H, K] → [H, entries].
 
-    Differentiable in f, any number of times. O(visits·H).
+    Cost: O(visits·H). Gradient: in f, any number of times; once in the loads where they require grad.
     """
     values: Tensor = _ops.method(table._object, "walk_features", f)
     return values
 
 
 def adhoc_features(table: WalkTable, f: Tensor) -> Tensor:
-    """The same without importance weights: counts in place of loads."""
+    """The same without importance weights: counts in place of loads. f [K] → [entries], [H, K] → [H, entries].
+
+    Cost: O(visits·H). Gradient: in f, any number of times.
+    """
     values: Tensor = _ops.method(table._object, "adhoc_features", f)
     return values
 
 
 def walk_frequencies(walks: WalkTable, discount: Tensor | None = None) -> Tensor:
-    """F_h[i] = Σ over visits of i by walks from h of discount^t, over walks.pattern: [entries] or [H, entries]."""
+    """F_h[i] = Σ over visits of i by walks from h of discount^t, over walks.pattern: [entries] or [H, entries]. discount: []
+    or [H], 1 where left out.
+
+    Cost: O(visits·H). Gradient: in the discount; loads that require grad are refused.
+    """
     values: Tensor = _ops.method(walks._object, "walk_frequencies", discount)
     return values
 
 
 def save_walks(table: WalkTable, path: str | os.PathLike[str]) -> None:
-    """One file with a checksum; it appears under its name when it is whole."""
+    """One file with a checksum; it appears under its name when it is whole. Cost: O(visits). Gradient: none is saved."""
     _ops.method(table._object, "save", os.fspath(path))
 
 
 def load_walks(path: str | os.PathLike[str]) -> WalkTable:
-    """Refuses a file that is damaged in any byte."""
+    """The table of a file that save_walks wrote; one that is damaged in any byte is refused. Cost: O(size of the file), in time and
+    memory. Gradient: none."""
     return WalkTable._of(_ops.static("WalkTable", "load", os.fspath(path)))
 
 
