@@ -1,15 +1,38 @@
-"""The package has every public name of the C++ headers."""
+"""The package has every public name of the C++ headers that it is made of; test_model_names.py has those of models and data, and
+test_options.py the fields of options."""
 
+import functools
 import inspect
 import re
 import unittest
 
+import torch
 from support import ROOT, Case, tm
 from topomask.train import config
 from topomask.train.data import SPLITS
 
 HEADERS = sorted(path for path in (ROOT / "include" / "topomask").glob("*.h") if path.name not in ("config.h", "run_config.h"))
 ELSEWHERE = {"to_string"}  # Python has strings for choices
+CHOICES = "a string in Python"
+PART = "a part of masks of the library"
+RANKS = "tm.dist has it for the part of this rank"
+RUN = "of a run of the command line; tm.train.RunConfig has those of Python"
+WITHOUT = {
+    **dict.fromkeys(["Causality", "Coupling", "Diagonal", "DiffusionMethod", "Duplicates", "Estimator", "Generator"], CHOICES),
+    **dict.fromkeys(["NeighbourKernel", "PartitionMethod", "Proposal", "Route", "Scaling", "SelfLoops", "SoftmaxMask"], CHOICES),
+    **dict.fromkeys(["Factor", "Factors", "ForestStructure", "HopCache", "KeptLoads", "MaskCounts", "MaskTiles", "TileKind"], PART),
+    **dict.fromkeys(["MaskedProductGradients", "SparseMatrix", "Workload"], PART),
+    **dict.fromkeys(["HaloExchange", "HaloRows", "LocalRows", "ShardIndex", "TravelGround", "Travellers"], RANKS),
+    **dict.fromkeys(["OptionField", "OptionLister", "RunConfig"], RUN),
+    "ReadLimits": "max_nodes, max_edges and max_isolated of the readers",
+}
+RENAMED = {
+    "HaloPlan": "dist.HaloPlan",
+    "Partition": "dist.Partition",
+    "PartitionStatistics": "dist.PartitionStatistics",
+    "Shard": "dist.Shard",
+    "SparsePattern": "Pattern",
+}
 
 
 def without_comments(text):
@@ -42,8 +65,15 @@ def members(text, name):
     return set(statics) | set(consts)
 
 
+def _get(owner, name):
+    return getattr(owner, name, None)
+
+
 class Names(Case):
     def setUp(self):
+        self.every_text = "\n".join(
+            without_comments(path.read_text()) for path in sorted((ROOT / "include" / "topomask").glob("*.h"))
+        )
         self.text = "\n".join(without_comments(path.read_text()) for path in HEADERS)
         self.ranks = without_comments((ROOT / "include" / "topomask" / "dist.h").read_text())
 
@@ -77,6 +107,14 @@ class Names(Case):
         self.assertGreater(len(makers), 20)
         have = {name.lower() for name in dir(tm)}
         self.assertEqual({name for name in makers if name.replace("_", "") not in have}, set())
+
+    def test_every_class_is_there(self):
+        found = set(re.findall(r"^(?:class|struct|enum class) (\w+)", self.every_text, re.M))
+        found = {name for name in found if not name.endswith("Options")}  # test_options.py
+        self.assertGreater(len(found), 50)
+        self.assertEqual(set(WITHOUT) - found, set(), "no such class")
+        places = {name: RENAMED.get(name, name) for name in found - set(WITHOUT)}
+        self.assertEqual({name for name, place in places.items() if not functools.reduce(_get, place.split("."), tm)}, set())
 
     def test_every_method_is_there(self):
         inside = {
@@ -120,6 +158,48 @@ class Names(Case):
         for table, argument in {"kGeneratorNames": "generator", "kDiffusionMethodNames": "method"}.items():
             default = inspect.signature(tm.diffusion_mask).parameters[argument].default
             self.assertIn(default, enum_names("masks/names.h", table))
+
+    def test_every_choice_of_an_enumeration_is_taken(self):
+        graph = tm.Graph.grid(3, 3)
+        alpha, lambda_, points = torch.ones(3), torch.tensor(0.5), torch.rand(9, 2)
+        q = torch.rand(9, 4)
+        taken = {
+            ("attention/names.h", "kSoftmaxMaskNames"): lambda name: tm.softmax_attention(q, q, q, tm.NoneMask(9), mode=name),
+            ("graph/names.h", "kDuplicatesNames"): lambda name: tm.Graph.from_edge_index([[0], [1]], duplicates=name),
+            ("graph/names.h", "kSelfLoopsNames"): lambda name: tm.Graph.from_edge_index([[0], [1]], self_loops=name),
+            ("walks/names.h", "kCouplingNames"): lambda name: tm.sample_walks(graph, coupling=name),
+            ("walks/names.h", "kProposalNames"): lambda name: tm.sample_walks(
+                graph, proposal=name, proposal_weights=graph.weights if name == "given" else None
+            ),
+            ("masks/names.h", "kDiagonalNames"): lambda name: tm.grf_mask(
+                tm.sample_walks(graph, group_products=name == "debiased"), alpha, diagonal=name
+            ),
+            ("masks/names.h", "kCausalityNames"): lambda name: tm.toeplitz_mask([3, 3], torch.ones(5, 5), causality=name),
+            ("masks/names.h", "kGeneratorNames"): lambda name: tm.diffusion_mask(graph, lambda_, generator=name),
+            ("masks/names.h", "kDiffusionMethodNames"): lambda name: tm.diffusion_mask(graph, lambda_, method=name),
+            ("masks/names.h", "kNeighbourKernelNames"): lambda name: tm.random_fourier_factors(points, kernel=name),
+        }
+        for (path, table), call in taken.items():
+            for name in enum_names(path, table):
+                with self.subTest(table=table, name=name):
+                    call(name)
+            with self.subTest(table=table), self.assertRaisesRegex((ValueError, TypeError), "unheard_of"):
+                call("unheard_of")
+        masks = [tm.NoneMask(9), tm.PowerSeriesMask(graph, terms=2), tm.ToeplitzMask([3, 3])]  # no mask offers every route
+
+        def taken_by(mask, route):
+            try:
+                tm.attention(q, q, q, mask, route=route)
+            except ValueError as error:
+                self.assertRegex(str(error), f"route must be one the mask offers, got {route}")
+                return False
+            return True
+
+        for route in enum_names("attention/names.h", "kRouteNames"):
+            with self.subTest(route=route):
+                self.assertTrue(any([taken_by(mask, route) for mask in masks]))
+        with self.assertRaisesRegex(ValueError, "unheard_of"):
+            tm.attention(q, q, q, masks[0], route="unheard_of")
 
     def test_everything_public_has_a_docstring(self):
         self.assertEqual([name for name in tm.__all__ if name != "ops" and not (getattr(tm, name).__doc__ or "").strip()], [])
