@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 
 from . import _library
 from ._errors import translated
+from ._seen import note_attention, note_call
 
 _library.load()
 
@@ -29,16 +30,18 @@ _classes: Any = torch.classes.topomask
 _ops: Any = torch.ops.topomask
 
 
-def _call(name: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def _call(name: str, function: Callable[..., Any], arguments: Sequence[Any], target: Any = None) -> Any:
     if _functorch() is not None or forward_ad._current_level >= 0:
         _refuse_transformed(name, arguments)
     try:
-        return function(*arguments)
+        result = function(*arguments)
     except RuntimeError as error:
         meant = translated(error)
         if isinstance(meant, RuntimeError):
             refuse_transforms(name)
         raise meant from None
+    note_call(name, (target, *arguments), result)
+    return result
 
 
 def static(kind: str, name: str, *arguments: Any) -> Any:
@@ -53,7 +56,7 @@ def new(kind: str, *arguments: Any) -> Any:
 
 def method(target: Any, name: str, *arguments: Any) -> Any:
     """The method `name` of a TorchBind object."""
-    return _call(name, getattr(target, name), arguments)
+    return _call(name, getattr(target, name), arguments, target)
 
 
 # Transforms of functions that C++ does not support. torch.func has no way into C++ autograd functions, and for some
@@ -103,6 +106,7 @@ def _refuse_second(op: str, _: Tensor) -> None:
 
 def attention(method: Any, q: Tensor, k: Tensor, v: Tensor, route: str, eps: float, memory_budget: int) -> Tensor:
     refuse_transforms("attention", q, k, v)
+    note_attention()
     try:
         out: Tensor = method(q, k, v, route, eps, memory_budget)
         return out
@@ -114,6 +118,7 @@ def softmax_attention(
     method: Any, q: Tensor, k: Tensor, v: Tensor, mode: str, scale: float | None, route: str, eps: float, memory_budget: int
 ) -> Tensor:
     refuse_transforms("softmax_attention", q, k, v)
+    note_attention()
     try:
         out: Tensor = method(q, k, v, mode, scale, route, eps, memory_budget)
         return out

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from . import _errors
 from ._attention import Features, attention
-from ._seen import Seen, Shared
+from ._seen import Reads, Seen, Shared
 from ._values import plain
 from .convert import _symmetric, rows_and_columns
 from .features import KeptFeatures, feature_map
@@ -27,7 +28,7 @@ _MOST_KEPT = 4  # masks of one layer, such as those of the graphs for training a
 
 
 class _Kept(NamedTuple):
-    """A mask and what it was made of. read: where the mask may hold what a function computed with f, f as it was, and how
+    """A mask and what it was made of. read: where the mask may hold what a function computed from f, f as it was, and how
     gradients were; None where what it holds of f is f itself."""
 
     seen: Seen
@@ -47,9 +48,24 @@ def _learning(f: Tensor) -> tuple[bool, bool]:
 
 
 def _tensors(mask: Mask) -> list[Tensor]:
-    """The parameters of a mask, and the tensors that are its attributes."""
-    attributes = [value for module in mask.modules() for value in vars(module).values() if isinstance(value, Tensor)]
-    return [*mask.parameters(), *attributes]
+    """The tensors of a mask and of masks inside it, and those in their attributes."""
+    attributes = (tree_leaves([*vars(module).values()]) for module in mask.modules())
+    return [leaf for leaves in attributes for leaf in leaves if isinstance(leaf, Tensor)]
+
+
+def _only_from(f: Tensor, tensors: list[Tensor]) -> bool:
+    """Whether f is all that learns of what the tensors were computed from."""
+    met: set[Any] = {None, f.grad_fn}
+    to_do = [tensor.grad_fn for tensor in tensors]
+    while to_do:
+        node: Any = to_do.pop()
+        if node in met:
+            continue
+        met.add(node)
+        if getattr(node, "variable", f) is not f:
+            return False
+        to_do += [before for before, _ in node.next_functions]
+    return True
 
 
 class GPSAttention(KeptFeatures, nn.MultiheadAttention):
@@ -57,15 +73,16 @@ class GPSAttention(KeptFeatures, nn.MultiheadAttention):
     default; `use_in_gps` puts it there. x [graphs, nodes, channels] → the same.
 
     mask: "grf" (graph random features; walk options as further arguments), "power_series", "neighbours", "none" (linear
-    attention inside each graph), or a function (graph, f) → Mask that is called once per edge_index and f, and in every call
-    where it computes with f instead of passing it to the mask. `f` [heads, terms], exp(−k) at first, is learnable and shared by
-    all graphs; as the values of every mask it stays float32 or float64 under `.half()` and `.bfloat16()`. kind and features as
-    in `topomask.nn.MaskedAttention`.
+    attention inside each graph), or a function (graph, f) → Mask. One that hands f to its mask is called once per edge_index; one
+    that computes with f is called in every call that has gradients, and without them when f has changed or is on a GPU. Other
+    tensors that it computes with are followed where they require grad, the rest is taken as it is when the function is called.
+    `f` [heads, terms], exp(−k) at first, is learnable and shared by all graphs; as the values of every mask it stays float32 or
+    float64 under `.half()` and `.bfloat16()`. kind and features as in `topomask.nn.MaskedAttention`.
 
     A `Batch` is one block-diagonal graph: no node attends into another graph; node i attends to j for an edge j → i. Parameters
     are those of torch's MultiheadAttention, and `f`. The graph is made on the CPU, masks are where x is; both are kept while
-    their edge_index lives. Layers with the same walk options share one table of walks for an edge_index; give each a `seed` of
-    its own for independent walks.
+    their edge_index lives and is not written to; on a GPU, writes through `.data` or a raw pointer are not noticed. Layers with
+    the same walk options share one table of walks for an edge_index; give each a `seed` of its own for independent walks.
 
     Cost: that of `attention` over the nodes, without padding. Gradient: once, in x, the linear layers and f.
     """
@@ -129,14 +146,38 @@ class GPSAttention(KeptFeatures, nn.MultiheadAttention):
         walks: WalkTable = made[key]
         return walks
 
-    def _made(self, edge_index: Tensor, graph: Graph) -> Mask:
-        if not isinstance(self.mask, str):
-            return self.mask(graph, self.f)
+    def _named(self, edge_index: Tensor, graph: Graph) -> Mask:
         if self.mask == "neighbours":
             return neighbours_mask(graph)
         if self.mask == "power_series":
             return power_series_mask(graph.normalised(), self.f)
         return grf_mask(self._walks_of(edge_index, graph), self.f)
+
+    def _computed(self, function: Callable[[Graph, Tensor], Mask], graph: Graph, f: Tensor) -> tuple[Mask, bool, Seen | None]:
+        """The mask of the function, whether it may be kept, and f as it was where the mask may hold what was computed from it."""
+        learning, reads = torch.is_grad_enabled(), Reads(f)
+        try:
+            with reads, torch.enable_grad():  # what is computed from f, or from anything else that learns, has a grad_fn
+                made = function(graph, f)
+        except RuntimeError:  # of torch, for tensors of inference mode and writes to f, which are fine without gradients
+            if learning:
+                raise
+            return function(graph, f), False, None
+        tensors = _tensors(made)
+        learnt = [tensor for tensor in tensors if tensor is not f and tensor.grad_fn is not None]
+        computed = reads.found or any(tensor is not f and reads.in_memory_of(tensor) for tensor in tensors)
+        # What was computed with gradients is good for one backward pass, and what else it was computed from is not followed.
+        if (learning and (learnt or computed and f.requires_grad)) or not _only_from(f, learnt):
+            return made, False, None
+        computed = computed or bool(learnt)
+        if not computed and any(tensor is f for tensor in tensors):
+            return made, True, None
+        seen = Seen(f)
+        if seen.notices_all:
+            return made, True, seen
+        # On a GPU writes to f may go unnoticed. A mask without f is constant, unless what `Reads` does not see computed it from an
+        # f without gradients.
+        return made, not computed and f.requires_grad, None
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _mask(self, x: Tensor) -> Mask:
@@ -153,14 +194,15 @@ class GPSAttention(KeptFeatures, nn.MultiheadAttention):
                 return kept.mask
         learning = torch.is_grad_enabled()
         with torch.inference_mode(False), torch.set_grad_enabled(learning):  # what is kept serves training too
-            made = self._made(edge_index, self._graph_of(edge_index, nodes, dtype, x.device))
+            graph = self._graph_of(edge_index, nodes, dtype, x.device)
+            if isinstance(self.mask, str):
+                made, keeps, seen = self._named(edge_index, graph), True, None
+            else:
+                made, keeps, seen = self._computed(self.mask, graph, self.f)
         others = (kept for kept in self._kept if kept.seen.tensor() is not None and kept.seen.tensor() is not edge_index)
         self._kept = [*others][1 - _MOST_KEPT :]
-        tensors = _tensors(made)
-        # What is computed from f has a graph that is good for one backward pass, so that such a mask is made anew. Without
-        # gradients it cannot be told from a constant.
-        if all(tensor is f or tensor.grad_fn is None for tensor in tensors):
-            read = None if f is None or any(tensor is f for tensor in tensors) else (Seen(f), _learning(f))
+        if keeps:
+            read = None if seen is None or f is None else (seen, _learning(f))
             self._kept.append(_Kept(Seen(edge_index), state, f, read, made))
         return made
 

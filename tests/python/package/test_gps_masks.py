@@ -1,7 +1,6 @@
-"""The masks that GPSAttention keeps: of several graphs, over f that changes, and of functions that compute with f."""
+"""The masks that GPSAttention keeps: of several graphs, over f that changes."""
 
 import copy
-import ctypes
 import gc
 import pickle
 import unittest
@@ -9,99 +8,11 @@ import weakref
 
 import torch
 from families import random
-from support import Case, tm
+from gps_masks import COMPUTED, NODES, KeptCase, call, computed, counted, edges_of, layer_like, layer_of, ways_of_writing_f, whole
 from topomask import gps
 
-NODES = 12
 
-
-def whole(graph, f):
-    return tm.power_series_mask(graph.normalised(), f)
-
-
-def computed(graph, f):
-    return tm.power_series_mask(graph.normalised(), torch.nn.functional.softplus(f))
-
-
-def inside(graph, f):
-    """What is computed from f is in masks inside the mask."""
-    return tm.PerHeadMask([computed(graph, f[head]) for head in range(2)])
-
-
-def around(graph, f):
-    return tm.GlobalTokens(computed(graph, f), 0)
-
-
-def edges_of(*seeds):
-    return [tm.Graph.erdos_renyi(NODES, 0.4, seed=seed).edge_index() for seed in seeds]
-
-
-def layer_of(mask, **options):
-    torch.manual_seed(0)
-    return tm.pyg.GPSAttention(8, heads=2, mask=mask, features="elu", **options).double()
-
-
-def layer_like(layer, mask):
-    """Another layer with the same parameters."""
-    other = layer_of(mask)
-    other.load_state_dict(layer.state_dict())
-    return other
-
-
-def counted(mask):
-    """The function, and the list of the graphs that it was called with."""
-    made = []
-
-    def counting(graph, f):
-        made.append(graph)
-        return mask(graph, f)
-
-    return counting, made
-
-
-def call(layer, edges, x):
-    layer.set_graph(edges, NODES)
-    return layer(x)[0]
-
-
-def ways_of_writing_f():
-    """Writes of other values, some of which no version counter sees."""
-
-    def exchange(f, value):
-        f.data = value
-
-    return {
-        "in place": lambda f, value: f.detach().copy_(value),
-        ".data": lambda f, value: f.data.copy_(value),
-        ".data exchanged": exchange,
-        "pointer": lambda f, value: bytes_of(f).__setitem__(slice(None), bytes_of(value).tobytes()),
-    }
-
-
-def bytes_of(tensor):
-    size = tensor.numel() * tensor.element_size()
-    return memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B")
-
-
-class Kept(Case):
-    def setUp(self):
-        self.x = random(1, NODES, 8)
-
-    def right(self, layer, edges):
-        """The output and the gradient of f are those of a layer that has kept nothing."""
-        results = []
-        for one in (layer, copy.deepcopy(layer)):
-            one.zero_grad()
-            out = call(one, edges.clone() if one is not layer else edges, self.x)
-            if torch.is_grad_enabled() and one.f.requires_grad:
-                out.square().sum().backward()
-                results.append([out, one.f.grad])
-            else:
-                results.append([out])
-        for got, want in zip(*results):
-            self.close(got, want, 1e-9)
-        return results[0]
-
+class Kept(KeptCase):
     def test_graphs_alternate_without_being_made_again(self):
         function, made = counted(whole)
         layer = layer_of(function)
@@ -176,31 +87,8 @@ class Kept(Case):
                     self.assertFalse(torch.allclose(out, before))
                     self.assertIs(layer._kept[0].mask, kept)
 
-    def test_a_mask_computed_from_f_has_right_gradients_in_every_call(self):
-        for mask in (computed, inside, around):
-            with self.subTest(mask=mask.__name__):
-                function, made = counted(mask)
-                layer = layer_of(function)
-                (edges,) = edges_of(0)
-                optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
-                for step in range(1, 4):
-                    optimiser.zero_grad()
-                    out = call(layer, edges, self.x)
-                    out.square().sum().backward()
-                    self.assertEqual(len(made), step)
-                    got = layer.f.grad.clone()
-                    layer.zero_grad()
-                    alpha = torch.nn.functional.softplus(layer.f)
-                    reference = layer_of(lambda graph, f, alpha=alpha: whole(graph, alpha))
-                    reference.load_state_dict(layer.state_dict())
-                    want = call(reference, edges, self.x)
-                    self.close(out, want, 1e-12)
-                    self.close(got, torch.autograd.grad(want.square().sum(), layer.f)[0], 1e-10)
-                    layer.f.grad = got
-                    optimiser.step()
-
     def test_two_backward_passes_through_two_calls(self):
-        for mask in (whole, computed, inside):
+        for mask in (whole, *COMPUTED):
             with self.subTest(mask=mask.__name__):
                 layer = layer_of(mask)
                 (edges,) = edges_of(0)
@@ -208,24 +96,8 @@ class Kept(Case):
                 gradients = [torch.autograd.grad(out.square().sum(), layer.f)[0] for out in outs]
                 self.close(gradients[0], gradients[1], 1e-12)
 
-    def test_without_gradients_a_computed_mask_is_kept_until_f_changes(self):
-        for mask in (computed, inside, around):
-            function, made = counted(mask)
-            layer = layer_of(function)
-            (edges,) = edges_of(0)
-            with torch.no_grad():
-                for count, (how, write) in enumerate(ways_of_writing_f().items(), 1):
-                    with self.subTest(mask=mask.__name__, how=how):
-                        call(layer, edges, self.x)
-                        call(layer, edges, self.x)
-                        self.assertEqual(len(made), count)
-                        write(layer.f, layer.f.detach() * 0.5 + 0.1)
-                        want = call(layer_like(layer, mask), edges, self.x)
-                        self.close(call(layer, edges, self.x), want, 0)
-            self.right(layer, edges)
-
     def test_f_that_was_frozen_learns_again(self):
-        for mask in (whole, computed, inside):
+        for mask in (whole, *COMPUTED):
             with self.subTest(mask=mask.__name__):
                 layer = layer_of(mask)
                 (edges,) = edges_of(0)
@@ -239,7 +111,7 @@ class Kept(Case):
 
     def test_gradients_may_be_turned_off_before_they_are_on(self):
         for off in (torch.no_grad, torch.inference_mode):
-            for mask in ("grf", "power_series", "neighbours", whole, computed, inside):
+            for mask in ("grf", "power_series", "neighbours", whole, *COMPUTED):
                 for kind in ("kernel", "softmax"):
                     with self.subTest(off=off.__name__, mask=str(mask), kind=kind):
                         layer = layer_of(mask, kind=kind)
