@@ -94,7 +94,7 @@ class Reads(TorchFunctionMode):
         if value is self.tensor or not isinstance(value, Tensor):
             return value is self.tensor
         strided = value.layout == self.tensor.layout == torch.strided
-        return strided and value.untyped_storage()._cdata == self.tensor.untyped_storage()._cdata
+        return strided and torch._C._is_alias_of(value, self.tensor)  # type: ignore[attr-defined]
 
     def called(self, name: str, arguments: Sequence[Any], result: Any) -> None:
         """The C++ library was called. What it made of the tensor may hold it; anything else may depend on its values."""
