@@ -3,11 +3,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "topomask/export.h"
 #include "topomask/graph.h"
+#include "topomask/sparse.h"
 #include "topomask/walks.h"
 
 namespace TOPOMASK_API topomask {
@@ -70,6 +74,18 @@ struct Travellers {
 /// of the entries of `rows`. Bit for bit the hop of sample_walks, since a walker needs no state of the random numbers,
 /// and repelling walkers that stand on one node are all here.
 Travellers travel(const Graph& rows, const WalkOptions& options, int64_t hop, const Travellers& walkers);
+
+/// The rows of a part prepared for all hops: what `travel` makes anew in each call, such as the alias tables of a
+/// proposal that is not uniform, O(nodes + entries), is made once.
+class TravelGround {
+ public:
+  TravelGround(const Graph& rows, const WalkOptions& options);
+  Travellers travel(int64_t hop, const Travellers& walkers) const;
+
+ private:
+  struct Prepared;
+  std::shared_ptr<const Prepared> prepared_;
+};
 
 /// The rows of a walk table from what its walkers visited, in any order: visit v was by walker numbers[v] of the node
 /// starts[v], at hop hops[v], of the node positions[v], with the load loads[v] (int64 [V], and [V] of the dtype of W).
@@ -174,6 +190,67 @@ HaloExchange start_halo_exchange(const at::Tensor& x, const HaloRows& rows, cons
 /// operator `halo_exchange`.
 at::Tensor halo_exchange(const at::Tensor& x, const HaloRows& rows, const std::string& group,
                          int64_t message_bytes = kMessageBytes);
+
+/// What a rank needs of others and what others need of it, found from the nodes that it needs. Making one is a
+/// collective call: every rank of the group gives the same partition and, as `part`, its place in the group. What one
+/// rank refuses all refuse. A partition of one part needs no group. Indices are on the CPU, and the group must have a
+/// backend for it.
+struct HaloPlan {
+  /// needed: int64 [h], ascending and distinct, nodes that other parts own.
+  HaloPlan(const Partition& partition, int64_t part, const at::Tensor& needed, const std::string& group);
+
+  at::Tensor halo;  ///< int64 [h]: the nodes needed, by owner and then number: the order of the rows that arrive
+  HaloRows rows;    ///< with `largest`
+
+ private:
+  friend class LocalRows;
+  HaloPlan(const char* op, const Partition& partition, int64_t part, const std::function<at::Tensor()>& needed,
+           const std::string& group);
+};
+
+/// The rows of a sparse mask M that one rank owns, and attention of these rows over the ranks of a group. Rows whose
+/// columns are all at home are computed while k and v of the halo travel; backward, while gradients of the halo travel.
+/// Every row sees all its columns, so that no softmax and no denominator crosses ranks.
+class LocalRows {
+ public:
+  /// rows: [n, N], the rows of M of the nodes partition.nodes(part), with columns as they are in the whole graph, on
+  /// the CPU. A collective call, as HaloPlan is. Time and memory O(entries·log entries) and O(entries + N).
+  LocalRows(const Partition& partition, int64_t part, const SparsePattern& rows, const std::string& group);
+
+  const HaloPlan& plan() const { return plan_; }
+
+  /// out_i = Σ_j A_ij v_j / D_i with A_ij = M_ij (q_i·k_j) and D_i = Σ_j A_ij, kept at least eps from zero with its
+  /// sign: `attention` of this rank's rows, on features. q, k [..., n, m] and v [..., n, d] are those of the rank's
+  /// nodes, in float64, float32 or bfloat16; values [entries], or [H, entries] with dimension −3 of q being H, in the
+  /// order of `rows`, in float64 for float64 and in float32 otherwise. Returns [..., n, d]. Differentiable once, in q,
+  /// k, v and values. A collective call, also backward: every rank differentiates, with respect to the same arguments.
+  /// Cost: entries·(m + d) multiply-adds per slice; the halo travels, (m + d) numbers a row, and back in the backward
+  /// pass.
+  at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& values,
+                       double eps = 1e-6) const;
+
+  /// The same with A_ij = M_ij exp(scale·q_i·k_j): `softmax_attention` with SoftmaxMask::multiplicative. scale: 1/√m
+  /// where it is empty.
+  at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& values,
+                               std::optional<double> scale = {}, double eps = 1e-6) const;
+
+ private:
+  struct Rule;
+  struct Piece {
+    at::Tensor rows;     // undefined: all
+    at::Tensor entries;  // the place of each value; undefined: as they are
+    PatternPtr pattern;  // over [own rows `used_` | halo], or own rows
+  };
+
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& values,
+                    const Rule& rule) const;
+
+  int64_t nodes_, entries_;
+  std::string group_;
+  HaloPlan plan_;
+  Piece inside_, border_;   // border_ has no pattern where no rank has a halo
+  at::Tensor used_, back_;  // own rows that rows of the border see; the place of each row in [inside | border]
+};
 
 /// Σ over the ranks of x, on every rank, in messages of at most kMessageBytes; differentiable, backward the sum of the
 /// gradients of all ranks. A collective call, also backward. The operator `sum_over_ranks`.

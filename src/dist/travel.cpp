@@ -183,18 +183,40 @@ class SortedVisits {
 
 }  // namespace
 
-Travellers travel(const Graph& rows, const WalkOptions& options, int64_t hop, const Travellers& walkers) {
-  constexpr const char* kOp = "travel";
-  TORCH_CHECK(rows.device().is_cpu(), kOp, ": rows must be on cpu, got ", rows.device());
-  const at::ScalarType dtype = rows.weights().scalar_type();
-  check_travellers(kOp, walkers, rows.num_nodes(), dtype);
-  const WalkPlan plan(kOp, options);
-  TORCH_CHECK(hop >= 0 && hop < plan.max_hops, kOp, ": hop must be in [0, ", plan.max_hops, "), got ", hop);
-  const WalkSteps steps(kOp, rows, options);
+struct TravelGround::Prepared {
+  Prepared(const Graph& rows, const WalkOptions& options)
+      : nodes(rows.num_nodes()),
+        dtype(rows.weights().scalar_type()),
+        first_walker(options.first_walker),
+        plan(kOp, options),
+        steps(kOp, rows, options) {}
+
+  static constexpr const char* kOp = "travel";
+  int64_t nodes;
+  at::ScalarType dtype;
+  int64_t first_walker;
+  WalkPlan plan;
+  WalkSteps steps;
+};
+
+TravelGround::TravelGround(const Graph& rows, const WalkOptions& options) {
+  TORCH_CHECK(rows.device().is_cpu(), Prepared::kOp, ": rows must be on cpu, got ", rows.device());
+  prepared_ = std::make_shared<const Prepared>(rows, options);
+}
+
+Travellers TravelGround::travel(int64_t hop, const Travellers& walkers) const {
+  const Prepared& p = *prepared_;
+  check_travellers(Prepared::kOp, walkers, p.nodes, p.dtype);
+  TORCH_CHECK(hop >= 0 && hop < p.plan.max_hops, Prepared::kOp, ": hop must be in [0, ", p.plan.max_hops, "), got ",
+              hop);
   Travellers moved;
-  AT_DISPATCH_FLOATING_TYPES(dtype, kOp,
-                             [&] { moved = hop_of<scalar_t>(plan, steps, options.first_walker, hop, walkers, dtype); });
+  AT_DISPATCH_FLOATING_TYPES(p.dtype, Prepared::kOp,
+                             [&] { moved = hop_of<scalar_t>(p.plan, p.steps, p.first_walker, hop, walkers, p.dtype); });
   return moved;
+}
+
+Travellers travel(const Graph& rows, const WalkOptions& options, int64_t hop, const Travellers& walkers) {
+  return TravelGround(rows, options).travel(hop, walkers);
 }
 
 WalkTable::Arrays table_of_visits(const at::Tensor& rows, int64_t nodes, const WalkOptions& options,

@@ -1,5 +1,6 @@
 #include "topomask/dist.h"
 
+#include "dist/checksum.h"
 #include "dist/names.h"
 #include "python_bridge/objects.h"
 
@@ -29,6 +30,32 @@ Travellers travellers_of_list(const std::vector<at::Tensor>& tensors) {
 
 /// The namespace `Dist` of functions: an empty class, since a TorchBind library has functions in classes only.
 struct DistFunctions : torch::CustomClassHolder {};
+
+/// Attention over ranks as C++ has it, by the name of a group; the package has its own, which the tests compare.
+void bind_local_rows(torch::Library& m) {
+  using Owners = const at::Tensor&;
+  auto plan = m.class_<Value<HaloPlan>>("HaloPlan");
+  plan.def(
+      torch::init([](Owners owners, int64_t parts, int64_t part, const at::Tensor& needed, const std::string& group) {
+        return hold(HaloPlan(partition_of(owners, parts), part, needed, group));
+      }));
+  plan.def("tensors", [](const Ref<HaloPlan>& self) {
+    const auto& [index, send, recv, largest] = self->value.rows;
+    return std::make_tuple(self->value.halo, index, send, recv, largest);
+  });
+  auto rows = m.class_<Value<LocalRows>>("LocalRows");
+  rows.def(torch::init([](Owners owners, int64_t parts, int64_t part, const at::Tensor& offsets,
+                          const at::Tensor& columns, const std::string& group) {
+    const SparsePattern pattern(offsets.size(0) - 1, owners.size(0), offsets, columns);
+    return hold(LocalRows(partition_of(owners, parts), part, pattern, group));
+  }));
+  rows.def("attention",
+           [](const Ref<LocalRows>& self, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+              const at::Tensor& values, double eps) { return self->value.attention(q, k, v, values, eps); });
+  rows.def("softmax_attention", [](const Ref<LocalRows>& self, const at::Tensor& q, const at::Tensor& k,
+                                   const at::Tensor& v, const at::Tensor& values, std::optional<double> scale,
+                                   double eps) { return self->value.softmax_attention(q, k, v, values, scale, eps); });
+}
 
 void bind_dist(torch::Library& m) {
   auto c = m.class_<DistFunctions>("Dist");
@@ -65,11 +92,16 @@ void bind_dist(torch::Library& m) {
                                 const at::Tensor& fingerprints, int64_t part) {
     return tensors_of(read_shard(folder, index_of(owners, parts, directed, fingerprints), part));
   });
-  c.def_static("travel", [](const Ref<Graph>& rows, const Ref<WalkOptions>& options, int64_t hop,
-                            const std::vector<at::Tensor>& walkers) {
-    const Travellers moved = travel(rows->value, options->value, hop, travellers_of_list(walkers));
-    return std::vector<at::Tensor>{moved.starts, moved.numbers, moved.positions, moved.loads};
+  c.def_static("checksum", [](const at::Tensor& tensor) { return checksum(tensor); });
+  m.class_<Value<TravelGround>>("TravelGround")
+      .def("travel", [](const Ref<TravelGround>& self, int64_t hop, const std::vector<at::Tensor>& walkers) {
+        const Travellers moved = self->value.travel(hop, travellers_of_list(walkers));
+        return std::vector<at::Tensor>{moved.starts, moved.numbers, moved.positions, moved.loads};
+      });
+  c.def_static("travel_ground", [](const Ref<Graph>& rows, const Ref<WalkOptions>& options) {
+    return hold(TravelGround(rows->value, options->value));
   });
+  bind_local_rows(m);
   c.def_static("table_of_visits", [](const at::Tensor& rows, int64_t nodes, const Ref<WalkOptions>& options,
                                      const std::vector<at::Tensor>& visits, const at::Tensor& hops) {
     const WalkTable::Arrays a = table_of_visits(rows, nodes, options->value, travellers_of_list(visits), hops);

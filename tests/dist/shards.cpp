@@ -85,6 +85,20 @@ TEST_F(ShardFolder, OfAStreamKeepTheWeightGivenFirst) {
   expect_graph(folder(), whole);
 }
 
+TEST_F(ShardFolder, OfACompressedStreamAreThoseOfTheGraph) {
+  const Graph graph = Graph::erdos_renyi(300, 0.02, 4);
+  const std::string plain = root_ / "edges.txt", packed = root_ / "edges.txt.gz";
+  write_snap(graph, plain);
+  const std::string text = bytes(plain);
+  gzFile file = gzopen(packed.c_str(), "wb");
+  ASSERT_EQ(gzwrite(file, text.data(), static_cast<unsigned>(text.size())), static_cast<int>(text.size()));
+  ASSERT_EQ(gzclose(file), Z_OK);
+  ASSERT_LT(bytes(packed).size(), text.size());
+  const Graph whole = read_snap(plain);
+  shard_edge_list(packed, partition(whole, 3), folder(), false);
+  expect_graph(folder(), whole);
+}
+
 TEST_F(ShardFolder, StreamRefusesNodesBeyondThePartition) {
   const std::string file = root_ / "edges.txt";
   put(file, "0 1\n1 9\n");

@@ -90,14 +90,25 @@ TEST(Travel, WalkersThatGoFromPartToPartVisitWhatThoseOfOneProcessDo) {
           at::arange(options.first_walker, options.first_walker + options.walkers).repeat({nodes});
       std::vector<Travellers> visits{{starts, numbers, starts, at::ones({starts.size(0)}, graph.weights().options())}};
       std::vector<at::Tensor> hops{at::zeros_like(starts)};
+      std::vector<Graph> rows;
+      std::vector<WalkOptions> own;
+      std::vector<TravelGround> ground;
+      for (int64_t part = 0; part < parts; ++part) {
+        const auto [graph_of_part, entries] = rows_of_part(graph, cut, part);
+        rows.push_back(graph_of_part);
+        own.push_back(options);
+        if (options.proposal == Proposal::given) {
+          own.back().proposal_weights = options.proposal_weights.index_select(0, entries);
+        }
+        ground.emplace_back(rows.back(), own.back());
+      }
       for (int64_t hop = 0; visits.back().starts.size(0) > 0 && hop < whole.max_hops(); ++hop) {
         std::vector<Travellers> arrived;
-        for (int64_t part = 0; part < parts; ++part) {
-          const auto [rows, entries] = rows_of_part(graph, cut, part);
-          WalkOptions own = options;
-          if (own.proposal == Proposal::given) own.proposal_weights = own.proposal_weights.index_select(0, entries);
-          const at::Tensor here = cut.owners.index_select(0, visits.back().positions) == part;
-          arrived.push_back(travel(rows, own, hop, chosen(visits.back(), at::nonzero(here).squeeze(1))));
+        for (size_t part = 0; part < ground.size(); ++part) {
+          const at::Tensor here = cut.owners.index_select(0, visits.back().positions) == static_cast<int64_t>(part);
+          const Travellers from = chosen(visits.back(), at::nonzero(here).squeeze(1));
+          // Prepared once, or for each hop.
+          arrived.push_back(part % 2 ? travel(rows[part], own[part], hop, from) : ground[part].travel(hop, from));
         }
         const Travellers all = joined(arrived);
         visits.push_back(chosen(all, at::argsort(all.starts * 1000 + all.numbers)));

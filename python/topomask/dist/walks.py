@@ -88,14 +88,13 @@ def travelling_walks(shard: Shard, options: WalkOptions | None = None, **changes
     group.together(op, lambda: check_constant_weights(shard, "walks over ranks have no gradient in them"))
     own = _Ground(shard)
 
-    def checked() -> int:
+    def checked() -> Any:
         if chosen.group_products:
             raise ValueError("group_products must be False over ranks")
-        none = torch.empty(0, dtype=torch.int64)
-        _ops.static("Dist", "travel", own.graph._object, chosen._object, 0, [none, none, none, shard.weights[:0]])
-        return int(chosen.fixed_hops if chosen.fixed_hops is not None else chosen.max_hops)
+        return _ops.static("Dist", "travel_ground", own.graph._object, chosen._object)
 
-    longest = group.together(op, checked) if chosen.fixed_hops != 0 else 0
+    ground = group.together(op, checked)
+    longest = int(chosen.fixed_hops if chosen.fixed_hops is not None else chosen.max_hops)
     if chosen.survival is not None:
         longest = min(longest, chosen.survival.shape[0] - 1)
     shared = {name: value for name, value in chosen._fields().items() if name != "proposal_weights"}
@@ -110,7 +109,7 @@ def travelling_walks(shard: Shard, options: WalkOptions | None = None, **changes
         if int(group.all_reduce(alive)) == 0:
             break
         here = [walkers[0], walkers[1], own.numbered(walkers[2]), walkers[3]]
-        moved = _ops.static("Dist", "travel", own.graph._object, chosen._object, hop, here)
+        moved = _ops.method(ground, "travel", hop, here)
         moved[2] = own.nodes[moved[2]]
         walkers = routed(layout, moved, moved[2])
         order = torch.argsort(walkers[0] * 2**32 + walkers[1])
