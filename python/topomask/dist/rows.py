@@ -180,6 +180,21 @@ def _with_tokens(
     return made, places, longer
 
 
+def bordered_pattern(pattern: Pattern, tokens: int) -> tuple[Pattern, Tensor]:
+    """[1 1; 1 M] for the pattern [n, n] of M: `tokens` rows and columns before it; and the place of each entry of M."""
+    rows, device = pattern.rows, pattern.columns.device
+    width, lengths = tokens + rows, pattern.offsets.diff()
+    before = torch.arange(tokens, device=device)
+    offsets = offsets_of(torch.cat([torch.full_like(before, width), lengths + tokens]))
+    places = tokens * width + tokens * (1 + rows_of_entries(pattern.offsets)) + torch.arange(pattern.entries, device=device)
+    columns = torch.empty(int(offsets[-1]), dtype=torch.int32, device=device)
+    columns[: tokens * width] = torch.arange(width, device=device, dtype=torch.int32).repeat(tokens)
+    starts = offsets[tokens:-1].unsqueeze(1) + before
+    columns[starts.reshape(-1)] = before.to(torch.int32).repeat(rows)
+    columns[places] = pattern.columns + tokens
+    return Pattern(offsets, columns, width), places
+
+
 def operator_of(softmax: bool, scale: float, eps: float) -> Operator:
     """Kernel or softmax attention of the library over a pattern."""
     if softmax:
