@@ -27,6 +27,7 @@ from .mask import DistributedMask, SparseDistributedMask
 from .partition import Partition, PartitionStatistics, has_metis, partition
 from .shard import Shard, load_partition, load_shard, shard, shard_edge_list, write_shards
 from .sparse import neighbours_mask, power_series_mask, sparse_mask
+from .state import gather_state, load_state
 from .walked import asymmetric_grf_mask, grf_mask
 from .walks import WalkRows, sample_walks, travelling_walks
 
@@ -45,10 +46,12 @@ __all__ = [
     "WalkRows",
     "asymmetric_grf_mask",
     "free_features_mask",
+    "gather_state",
     "grf_mask",
     "has_metis",
     "load_partition",
     "load_shard",
+    "load_state",
     "neighbours_mask",
     "none_mask",
     "partition",

@@ -72,6 +72,17 @@ class DistributedMask(Mask, Held):
         """A parameter as the computation uses it."""
         return shared(self.group, parameter) if self.reduce else parameter
 
+    row_parameters: tuple[str, ...] = ()
+    """The parameters that belong to the rows of this rank."""
+
+    def gathered(self, name: str, tensor: Tensor) -> Tensor:
+        """One of row_parameters for all rows, in the order of the whole graph, on every rank. A collective call."""
+        return self.layout.gather(tensor)
+
+    def scattered(self, name: str, whole: Tensor) -> Tensor:
+        """Back: for the rows of this rank. A collective call."""
+        return self.layout.rows_of(whole)
+
     def _checked(self, op: str, q: Tensor, k: Tensor, v: Tensor, route: str, routes: tuple[str, ...]) -> None:
         if route not in routes:
             raise ValueError(f"{op}: route must be {' or '.join(routes)} for {type(self).__name__}, got {route}")

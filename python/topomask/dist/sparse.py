@@ -11,13 +11,18 @@ from .layout import Layout, RowTable, offsets_of, unique_outside
 from .mask import SparseDistributedMask, heads_of
 from .rows import LocalRows
 from .shard import Shard, check_constant_weights
+from .state import gather_entries, own_entries
 
 
 class _GivenValues(SparseDistributedMask):
     """Values over the entries of the rows of this rank, in the order that they were given in."""
 
-    def __init__(self, layout: Layout, rows: LocalRows, order: Tensor | None, values: Tensor) -> None:
+    row_parameters = ("weights",)
+
+    def __init__(self, layout: Layout, offsets: Tensor, columns: Tensor, values: Tensor) -> None:
+        rows, order = LocalRows.of(layout, offsets, columns)
         super().__init__(layout, rows, values.shape[0] if values.dim() == 2 else 1)  # also of a rank without entries
+        self._offsets = offsets
         self.keep("weights", values)
         if order is not None:
             self.hold(order=order)
@@ -25,6 +30,12 @@ class _GivenValues(SparseDistributedMask):
     def values(self) -> Tensor:
         weights = self.kept("weights")
         return self._arranged(weights if weights.dim() == 2 else weights.unsqueeze(0))
+
+    def gathered(self, name: str, tensor: Tensor) -> Tensor:
+        return gather_entries(self.layout, self._offsets, tensor)
+
+    def scattered(self, name: str, whole: Tensor) -> Tensor:
+        return own_entries(self.layout, self._offsets, whole)
 
 
 def _with_diagonal(shard: Shard) -> tuple[Tensor, Tensor]:
@@ -43,8 +54,7 @@ def neighbours_mask(shard: Shard, dtype: torch.dtype | None = None) -> SparseDis
     reason = "its entries are 1 whatever they are, and sparse_mask has them as entries"
     shard.layout.group.together("neighbours_mask", lambda: check_constant_weights(shard, reason))
     offsets, columns = _with_diagonal(shard)
-    rows, order = LocalRows.of(shard.layout, offsets, columns)
-    return _GivenValues(shard.layout, rows, order, torch.ones(columns.shape[0], dtype=dtype or shard.weights.dtype))
+    return _GivenValues(shard.layout, offsets, columns, torch.ones(columns.shape[0], dtype=dtype or shard.weights.dtype))
 
 
 def sparse_mask(shard: Shard, values: Tensor | None = None) -> SparseDistributedMask:
@@ -61,8 +71,7 @@ def sparse_mask(shard: Shard, values: Tensor | None = None) -> SparseDistributed
     group = shard.layout.group
     heads = group.together("sparse_mask", checked)
     group.agree("sparse_mask", heads=heads, dtype=given.element_size())
-    rows, order = LocalRows.of(shard.layout, shard.offsets, shard.columns)
-    return _GivenValues(shard.layout, rows, order, given)
+    return _GivenValues(shard.layout, shard.offsets, shard.columns, given)
 
 
 class _Series(SparseDistributedMask):
