@@ -26,7 +26,11 @@ class _Way:
         self.pending = plan.layout.group.all_to_all(x, *splits, plan.largest)
 
     def finish(self) -> Tensor:
-        assert self.pending is not None
+        if self.pending is None:
+            raise RuntimeError(
+                "halo_exchange: every rank must use its halo in what it differentiates, since gradients of the halo travel between "
+                "all ranks; on this rank none were sent"
+            )
         received = self.pending.wait()
         self.pending = None
         return received

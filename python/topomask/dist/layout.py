@@ -61,16 +61,16 @@ class Layout:
 
 
 def agree_on_version(op: str, group: Group) -> None:
-    """Refuses, on every rank, versions of the library that are not the same on all."""
-    text = _library.build_of(_library.library_path()).get("version", "0.1.0").encode()
-    rows = group.all_gather([zlib.crc32(text), *text[:64].ljust(64)])  # the whole text, and what an error shows of it
-
-    def shown(rank: int) -> str:
-        return f"{bytes(rows[rank][1:]).decode(errors='replace').strip()} on rank {group.ranks[rank]}"
-
-    for rank, row in enumerate(rows):
-        if row != rows[0]:
-            raise ValueError(f"{op}: version must be the same on all ranks, got {shown(0)} and {shown(rank)}")
+    """Refuses, on every rank, versions of the library or of torch that are not the same on all. Ranks with other CUDA versions of one
+    torch may work together."""
+    built = _library.build_of(_library.library_path())
+    for name, version in (("version", built.get("version", "unknown")), ("torch", torch.__version__.split("+")[0])):
+        text = version.encode()
+        rows = group.all_gather([zlib.crc32(text), *text[:64].ljust(64)])  # the whole text, and what an error shows of it
+        for rank, row in enumerate(rows):
+            if row != rows[0]:
+                shown = (f"{bytes(rows[r][1:]).decode(errors='replace').strip()} on rank {group.ranks[r]}" for r in (0, rank))
+                raise ValueError(f"{op}: {name} must be the same on all ranks, got {' and '.join(shown)}")
 
 
 def _with_parts(partition: Partition, size: int) -> Partition:

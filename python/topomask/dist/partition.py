@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .. import _ops
 from ..graph import Graph
+from .group import Group
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,12 +67,18 @@ def has_metis() -> bool:
     return bool(_ops.static("Dist", "has_metis"))
 
 
-def partition(graph: Graph, parts: int, method: str | Tensor = "automatic") -> Partition:
+def partition(graph: Graph, parts: int, method: str | Tensor = "automatic", *, group: Group | None = None) -> Partition:
     """Divides the nodes of a graph into parts; the same on every rank that calls it.
 
     method: "metis" (few cut edges; needs a library built with it), "cuthill_mckee" (ranges after reverse Cuthill–McKee), "ranges"
-    (ranges of the node numbers), "automatic" (the first of these that there is), or a vector of owners, int64 or int32 [N].
+    (ranges of the node numbers), "automatic" (the first of these that there is), or a vector of owners, int64 or int32 [N]. group:
+    makes it a collective call: what one rank refuses, such as a vector of another length, all refuse. Without it only that rank
+    stops, and the others wait for it in their next collective call.
     """
-    if isinstance(method, Tensor):
-        return Partition(_ops.static("Dist", "given_partition", graph.num_nodes, method, parts), parts)
-    return Partition(_ops.static("Dist", "partition", graph._object, parts, method), parts)
+
+    def made() -> Partition:
+        if isinstance(method, Tensor):
+            return Partition(_ops.static("Dist", "given_partition", graph.num_nodes, method, parts), parts)
+        return Partition(_ops.static("Dist", "partition", graph._object, parts, method), parts)
+
+    return made() if group is None else group.together("partition", made)

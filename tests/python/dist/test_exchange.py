@@ -183,6 +183,19 @@ def operator_without_its_halo():
     return refusal(_raised, exchange.own().sum().backward)
 
 
+def exchange_without_its_halo():
+    """The same of the package."""
+    from topomask.dist.exchange import Exchange
+
+    graph = tm.Graph.grid(9, 8)
+    layout = laid_out(graph)
+    plan = d.neighbours_mask(d.shard(graph, layout)).local.plan
+    x = torch.ones(layout.num_rows, 2, requires_grad=True)
+    exchange = Exchange(plan, [x])
+    exchange.end()
+    return refusal(_raised, exchange.own[0].sum().backward)
+
+
 def _raised(function, *arguments):
     try:
         function(*arguments)
@@ -222,9 +235,11 @@ class Exchanges(unittest.TestCase):
                     self.assertEqual(results, [True] * 16)
                     self.assertEqual(count > 1, size > 1 and message_rows < 1000)
 
-    def test_operators_refuse_gradients_without_the_halo(self):
-        for text in ranks.run(2, operator_without_its_halo):
-            self.assertRegex(text, "^halo_exchange: every rank must use its halo in what it differentiates")
+    def test_gradients_without_the_halo_are_refused(self):
+        found = [ranks.run(2, function) for function in (operator_without_its_halo, exchange_without_its_halo)]
+        for cpp, python in zip(*found):
+            self.assertRegex(cpp, "^halo_exchange: every rank must use its halo in what it differentiates")
+            self.assertEqual(python, cpp)
 
 
 if __name__ == "__main__":

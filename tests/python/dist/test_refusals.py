@@ -62,6 +62,9 @@ def refusals(folder):
         refusal(learnt_shard.normalised),
         refusal(d.Group, message_bytes=1 << (20 + rank)),
         refusal(d.Group, message_bytes=0),
+        refusal(d.partition, graph, group.size, torch.arange(42 - rank) % group.size, group=group),
+        refusal(d.partition, graph, group.size, "metis" if rank == 0 else "none such", group=group),
+        refusal(d.Layout, d.Partition(torch.arange(42 - rank) % group.size, group.size), group),
     ]
 
 
@@ -90,6 +93,9 @@ REFUSED = [
     r"normalised: rank 1: shard must have weights that do not require grad",
     r"Group: message_bytes must be the same on all ranks, got 1048576 on rank 0 and 2097152 on rank 1",
     r"Group: message_bytes must be positive, got 0",
+    r"partition: rank 1: partition: owners must be Int or Long \[N = 42\], got Long\[41\]",
+    r"partition: rank [01]: .*method must be",
+    r"Layout: nodes must be the same on all ranks, got 42 on rank 0 and 41 on rank 1",
 ]
 
 
@@ -104,6 +110,12 @@ def other_version():
     d.partition = lambda *arguments: worked.append("partition")
     trained = refusal(train.train, train.parse_config('{"data": {"path": "roads.txt"}}'), "/nowhere")
     return refusal(d.Layout, tm.dist.Partition(torch.arange(graph.num_nodes) % group.size, group.size), group), trained, worked
+
+
+def other_torch():
+    """The second rank has another torch."""
+    torch.__version__ = f"2.{40 + c10d.get_rank()}.1+cpu"
+    return refusal(d.Layout, d.Partition(torch.arange(6) % 2, 2))
 
 
 class Refusals(unittest.TestCase):
@@ -123,6 +135,8 @@ class Refusals(unittest.TestCase):
             )
             self.assertRegex(trained, r"^train: version must be the same on all ranks, got 0\.1\.0\+local\.0 on rank 0")
             self.assertEqual(worked, [])
+        for text in ranks.run(2, other_torch):
+            self.assertEqual(text, "Layout: torch must be the same on all ranks, got 2.40.1 on rank 0 and 2.41.1 on rank 1")
 
 
 if __name__ == "__main__":
