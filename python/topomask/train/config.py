@@ -22,10 +22,12 @@ def option(
     former: tuple[tuple[str, str], ...] = (),
     least: float = -math.inf,
     most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
 ) -> T:
-    """A field with its explanation and the values it may have; `former`: names of choices that files may still have, with those
-    of today."""
-    rule = {"help": help, "choices": choices, "former": dict(former), "least": least, "most": most}
+    """A field with its explanation and the values it may have, least and most among them, above and below not; `former`: names of
+    choices that files may still have, with those of today."""
+    rule = {"help": help, "choices": choices, "former": dict(former), "least": least, "most": most, "above": above, "below": below}
     made: T = field(default=default, metadata=rule)
     return made
 
@@ -58,7 +60,7 @@ class ModelOptions:
     width: int = option(64, "features of a node; a multiple of heads", least=1)
     heads: int = option(4, "attention heads", least=1)
     mlp_ratio: float = option(2.0, "hidden features of the perceptron, in widths", least=0)
-    dropout: float = option(0.0, "after attention and in the perceptron; the same for any number of ranks", least=0, most=1)
+    dropout: float = option(0.0, "after attention and in the perceptron; the same for any number of ranks", least=0, below=1)
     attention: str = option(
         "relu",
         "softmax, or the feature map of kernel attention",
@@ -70,7 +72,7 @@ class ModelOptions:
     learn_mask: bool = option(True, "learn the mask's function, one for each layer and head")
     walkers: int = option(4, "random walks from each node (grf)", least=1)
     hops: int = option(8, "longest walk, highest power of the series", least=0)
-    halting_probability: float = option(0.5, "a walk of grf halts before each hop with this probability", least=0, most=1)
+    halting_probability: float = option(0.5, "a walk of grf halts before each hop with this probability", above=0, below=1)
     sampler: str = option("independent", "walkers", choices=("independent", "antithetic", "repelling", "antithetic_repelling"))
     per_layer_walks: bool = option(False, "every layer has walks of its own; otherwise all share one set")
     edge_scale: float = option(1.0, "s of the edge weights s/sqrt(d_i d_j)", least=0)
@@ -85,14 +87,14 @@ class TrainOptions:
     epochs: int = option(30, "passes over the training data, which one step is", least=0)
     steps: int = option(0, "steps of the optimiser; 0: as many as the epochs take", least=0)
     optimiser: str = option("adamw", "adamw, or adam (weight decay as part of the gradient)", choices=("adamw", "adam"))
-    learning_rate: float = option(1e-3, "after warm-up", least=0)
-    final_learning_rate: float = option(1e-5, "at the last step", least=0)
+    learning_rate: float = option(1e-3, "after warm-up", least=0, most=1e30)
+    final_learning_rate: float = option(1e-5, "at the last step", least=0, most=1e30)
     warmup_steps: int = option(0, "the learning rate rises linearly for this many steps", least=0)
     constant_steps: int = option(0, "then it stays constant for this many, and falls as a cosine to the last step", least=0)
     mask_learning_rate: float = option(1.0, "multiplies the learning rate of a mask's parameters", least=0)
-    beta1: float = option(0.9, "decay of the optimiser's first moment", least=0, most=1)
-    beta2: float = option(0.999, "decay of the optimiser's second moment", least=0, most=1)
-    epsilon: float = option(1e-8, "keeps the optimiser from dividing by zero", least=0)
+    beta1: float = option(0.9, "decay of the optimiser's first moment", least=0, below=1)
+    beta2: float = option(0.999, "decay of the optimiser's second moment", least=0, below=1)
+    epsilon: float = option(1e-8, "keeps the optimiser from dividing by zero", least=1e-30)
     weight_decay: float = option(0.05, "of matrices; not of biases, norms or masks", least=0)
     clip_norm: float = option(1.0, "gradients longer than this are shortened to it; 0: never", least=0)
     label_smoothing: float = option(0.1, "part of a label that is spread over all classes", least=0, most=1)
@@ -157,8 +159,6 @@ class RunConfig:
         model, data = self.model, self.data
         if model.width % model.heads:
             raise ValueError(f"{origin}model.width must be a multiple of model.heads = {model.heads}, got {model.width}")
-        if model.dropout >= 1:
-            raise ValueError(f"{origin}model.dropout must be below 1, got {model.dropout:g}")
         if data.validation_fraction + data.test_fraction >= 1:
             held = data.validation_fraction + data.test_fraction
             raise ValueError(f"{origin}data.test_fraction must leave something to train on, got {held:g} with validation_fraction")
@@ -202,6 +202,9 @@ def _checked(key: str, old: Any, value: Any, rule: Any) -> Any:
         raise ValueError(f"{key} must be finite, got {json.dumps(value)}")
     if number and not rule["least"] <= value <= rule["most"]:
         bound = f"at least {rule['least']:g}" if value < rule["least"] else f"at most {rule['most']:g}"
+        raise ValueError(f"{key} must be {bound}, got {value}")
+    if number and not rule["above"] < value < rule["below"]:
+        bound = f"above {rule['above']:g}" if value <= rule["above"] else f"below {rule['below']:g}"
         raise ValueError(f"{key} must be {bound}, got {value}")
     return value
 

@@ -16,7 +16,7 @@ from .. import dist
 from .checkpoint import Checkpoint
 from .config import RunConfig
 from .folder import RunFolder
-from .trainer import Trainer, learning_rate
+from .trainer import Diverged, Trainer, learning_rate
 
 
 def peak_memory_mb() -> float:
@@ -29,7 +29,8 @@ def peak_memory_mb() -> float:
 def train(config: RunConfig, out: str, *, restart: bool = False, stop_after: int = 0, quiet: bool = False) -> dict[str, Any]:
     """Trains in the folder `out`, which only the first rank reads and writes: from its checkpoint where it has one, unless restart.
     stop_after: so many steps at the most. quiet: metrics go into the folder alone, not to stderr. Returns what summary.json holds.
-    A collective call of all ranks of torch.distributed, which may be one, and then need not be initialised."""
+    A collective call of all ranks of torch.distributed, which may be one, and then need not be initialised. A run that diverges stops
+    with a FloatingPointError on every rank, and keeps its last checkpoint."""
     config.check()
     world = dist.Group()
     first = world.rank == 0
@@ -38,7 +39,11 @@ def train(config: RunConfig, out: str, *, restart: bool = False, stop_after: int
     trainer = Trainer(config, world)
     trainer.restore(checkpoint)
     world.together("train", lambda: folder.open(config, trainer.step) if first else None)
-    return _Run(config, trainer, folder, checkpoint, quiet).go(stop_after)
+    run = _Run(config, trainer, folder, checkpoint, quiet)
+    try:
+        return run.go(stop_after)
+    except Diverged as error:
+        raise FloatingPointError(f"{error}. {run.kept()}") from None
 
 
 class _Run:
@@ -51,7 +56,16 @@ class _Run:
         self.seconds = 0.0 if checkpoint is None else checkpoint.seconds
         self.began = time.monotonic()
         self.timed = (trainer.step, self.began)
-        self.resumed_from = trainer.step
+        self.resumed_from = self.saved = trainer.step
+
+    def kept(self) -> str:
+        """What may be done with a run that has diverged."""
+        if self.saved == 0:
+            return f"{self.folder.path} has no checkpoint yet: the same folder can be used with other settings"
+        return (
+            f"{self.folder.path} keeps its checkpoint of step {self.saved}: with other settings, train in another folder or start over "
+            "with --restart"
+        )
 
     def go(self, stop_after: int) -> dict[str, Any]:
         trainer, options = self.trainer, self.config.train
@@ -98,6 +112,8 @@ class _Run:
         return found
 
     def _save(self) -> None:
+        self.trainer.check_finite()
+        self.saved = self.trainer.step
         if self.first:
             trainer, seconds = self.trainer, self.seconds + time.monotonic() - self.began
             losses = torch.tensor(self.losses, dtype=torch.float64)

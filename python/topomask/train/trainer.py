@@ -45,6 +45,16 @@ def make_optimiser(model: nn.Module, options: TrainOptions) -> torch.optim.Optim
     return kind(made, lr=options.learning_rate, betas=(options.beta1, options.beta2), eps=options.epsilon)
 
 
+class Diverged(FloatingPointError):
+    """A loss, gradients or weights that are not finite, after or in step `step`."""
+
+    def __init__(self, what: str, step: int) -> None:
+        super().__init__(
+            f"train: {what} at step {step}: the run has diverged. A lower train.learning_rate, more train.warmup_steps or a "
+            "train.clip_norm may help"
+        )
+
+
 class Trainer:
     """The model, its data and the optimiser on this rank. Making one, and every method, is a collective call.
 
@@ -88,7 +98,7 @@ class Trainer:
         return total / max(rows.total, 1), logits
 
     def advance(self) -> float:
-        """One step; the loss before it."""
+        """One step; the loss before it. Where it or the gradients are not finite, no weight changes."""
         options = self.config.train
         self.model.train()
         seed_dropout(self.model, options.seed, self.step)
@@ -98,12 +108,11 @@ class Trainer:
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         # The loss travels with the gradients.
         flat = self.world.all_reduce(torch.cat([loss.detach().view(1), *(g.reshape(-1) for g in gradients)]))
-        value = float(flat[0])
-        if not math.isfinite(value):
-            raise FloatingPointError(
-                f"train: the loss is {value} at step {self.step + 1}: the run has diverged. A lower train.learning_rate, more "
-                "train.warmup_steps or a train.clip_norm may help"
-            )
+        # The same on every rank, so that all stop where one would.
+        value, norm = float(flat[0]), float(torch.linalg.vector_norm(flat[1:]))
+        for name, number in (("loss", value), ("norm of the gradients", norm)):
+            if not math.isfinite(number):
+                raise Diverged(f"the {name} is {number}", self.step + 1)
         for parameter, part in zip(parameters, flat[1:].split([g.numel() for g in gradients])):
             parameter.grad = part.view(parameter.shape)
         if options.clip_norm > 0:
@@ -151,6 +160,12 @@ class Trainer:
             made |= {f"optimiser/{label}.{name}": own[moment] for label, moment in moments.items()}
         made["optimiser/steps"] = torch.tensor(float(self.step))
         return made if self.best is None else {**made, **self.best.state()}
+
+    def check_finite(self) -> None:
+        """Refuses a state that could not be trained further."""
+        for name, tensor in self.state().items():
+            if not bool(tensor.isfinite().all()):
+                raise Diverged(f"{name} is not finite", self.step)
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
         """Restores the checkpoint of the first rank, which alone has read it; the other ranks receive its state."""

@@ -91,6 +91,42 @@ def killed(out, path, who, step, delay):
     return None
 
 
+def with_a_gradient(out, path, bad):
+    """The last rank has such a gradient in step 8, of a finite loss."""
+    advance = tt.Trainer.advance
+
+    def spoilt(gradient):
+        return torch.where(torch.arange(gradient.numel()).view_as(gradient) == 0, bad, gradient)
+
+    def changed(self):
+        if self.step == 7 and self.world.rank == self.world.size - 1:
+            next(self.model.parameters()).register_hook(spoilt)
+        return advance(self)
+
+    return _diverged(changed, out, path)
+
+
+def with_a_weight(out, path):
+    """A weight becomes infinite in step 3, which is followed by a checkpoint."""
+    advance = tt.Trainer.advance
+
+    def changed(self):
+        value = advance(self)
+        if self.step == 3:
+            next(self.model.parameters()).detach().view(-1)[0] = float("inf")
+        return value
+
+    return _diverged(changed, out, path)
+
+
+def _diverged(advance, out, path):
+    tt.Trainer.advance = advance
+    try:
+        return "nothing", str(training(out, path, {}))
+    except FloatingPointError as error:
+        return type(error).__name__, str(error)
+
+
 def other_seed(out, path):
     return training(out, path, {"train.seed": torch.distributed.get_rank()})
 
@@ -311,7 +347,35 @@ class Train(unittest.TestCase):
 
     def test_a_run_that_diverges_stops(self):
         with self.assertRaisesRegex(FloatingPointError, "the loss is (nan|inf) at step [0-9]+: the run has diverged"):
-            training(self.out("diverged"), self.path, {"train.learning_rate": 1e200, "train.clip_norm": 0})
+            training(
+                self.out("diverged"),
+                self.path,
+                {"train.learning_rate": 1e30, "train.clip_norm": 0, "train.precision": "float32"},
+            )
+
+    def test_gradients_that_are_not_finite_stop_every_rank(self):
+        for bad, said in ((float("inf"), "inf"), (float("nan"), "nan")):
+            with self.subTest(gradient=said):
+                out = self.out(f"{said} gradients")
+                for kind, text in ranks.run(3, with_a_gradient, out, self.path, bad):
+                    self.assertEqual(kind, "FloatingPointError")
+                    self.assertRegex(
+                        text,
+                        f"^train: the norm of the gradients is {said} at step 8: the run has diverged. .* may help. "
+                        f"{out} keeps its checkpoint of step 6: with other settings, train in another folder or start over",
+                    )
+                kept = load_checkpoint(os.path.join(out, "checkpoint.safetensors"))
+                self.assertEqual(kept.step, 6)
+                self.assertTrue(all(bool(tensor.isfinite().all()) for tensor in kept.tensors.values()))
+                ranks.run(2, training, out, self.path, {})  # goes on from there
+                self.assert_same_run(out)
+
+    def test_weights_that_are_not_finite_are_not_saved(self):
+        out = self.out("infinite")
+        for kind, text in ranks.run(2, with_a_weight, out, self.path):
+            self.assertEqual(kind, "FloatingPointError")
+            self.assertRegex(text, f"^train: .*weight is not finite at step 3: the run has diverged.*{out} has no checkpoint yet")
+        self.assertFalse(os.path.exists(os.path.join(out, "checkpoint.safetensors")))
 
     @unittest.skipUnless(ROADS.exists(), "the road network is not here")
     def test_the_road_network(self):

@@ -64,6 +64,14 @@ class Config(unittest.TestCase):
             ('{"model": {"learn_mask": 1}}', "model.learn_mask must be true or false, got 1"),
             ('{"model": {"heads": 0}}', "model.heads must be at least 1, got 0"),
             ('{"data": {"given_labels": 2}}', "data.given_labels must be at most 1, got 2.0"),
+            ('{"model": {"halting_probability": 0}}', r"model.halting_probability must be above 0, got 0.0"),
+            ('{"model": {"halting_probability": 1}}', r"model.halting_probability must be below 1, got 1.0"),
+            ('{"model": {"dropout": 1}}', "model.dropout must be below 1, got 1.0"),
+            ('{"model": {"dropout": -0.5}}', "model.dropout must be at least 0, got -0.5"),
+            ('{"train": {"beta1": 1}}', "train.beta1 must be below 1, got 1.0"),
+            ('{"train": {"beta2": 1.5}}', "train.beta2 must be below 1, got 1.5"),
+            ('{"train": {"beta2": -1}}', "train.beta2 must be at least 0, got -1.0"),
+            ('{"train": {"epsilon": 0}}', "train.epsilon must be at least 1e-30, got 0.0"),
             ('{"train": {"learning_rate": NaN}}', "train.learning_rate must be finite, got NaN"),
             ('{"model": {"mask": "toeplitz"}}', "model.mask must be one of grf, series, neighbours, got toeplitz"),
             ('{"task": "images"}', "task must be one of graphs, got images"),
@@ -73,8 +81,6 @@ class Config(unittest.TestCase):
                 tt.parse_config(text, "x: ")
         with self.assertRaisesRegex(ValueError, "model.width must be a multiple of model.heads = 4, got 6"):
             settings("g", **{"model.width": 6, "model.heads": 4}).check()
-        with self.assertRaisesRegex(ValueError, "model.dropout must be below 1, got 1"):
-            settings("g", **{"model.dropout": 1.0}).check()
         with self.assertRaisesRegex(ValueError, "data.kind must be one of graph, shards, got shard"):
             settings("g", **{"data.kind": "shard"})
 
