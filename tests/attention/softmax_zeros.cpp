@@ -1,5 +1,7 @@
 // The gradient of a mask where it is 0: weights M·exp(s)/Σ M·exp(s) have a slope in M_ij there too.
 
+#include <ATen/core/grad_mode.h>
+
 #include <functional>
 
 #include "support/compare.h"

@@ -1,6 +1,7 @@
 #include "core/ordered_sums.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include "support/compare.h"
 #include "support/mask_contract.h"

@@ -1,6 +1,7 @@
 #include "core/tensor_cache.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <thread>
 

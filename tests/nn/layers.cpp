@@ -1,6 +1,7 @@
 #include "nn/layers.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/functional.h>
 
 #include "support/compare.h"

@@ -1,6 +1,7 @@
 #include "ops/call.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/forward_grad.h>
 

@@ -1,6 +1,7 @@
 #include "support/parameter_changes.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/optim/adamw.h>
 
 #include "support/compare.h"

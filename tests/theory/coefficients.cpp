@@ -1,5 +1,7 @@
 #include "topomask/coefficients.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "support/compare.h"
 #include "support/golden.h"
 #include "support/mask_contract.h"

@@ -1,6 +1,7 @@
 #include "topomask/train/optimiser.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "support/compare.h"

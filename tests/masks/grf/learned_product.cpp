@@ -1,5 +1,7 @@
 #include "masks/grf/learned_product.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <functional>
 
 #include "masks/grf/grf_testing.h"

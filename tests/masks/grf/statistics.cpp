@@ -1,6 +1,8 @@
 // What the estimators promise on average. Many independent trials are one table: a graph of as many copies, since walks
 // are keyed by their start node. No seed is chosen: a pooled z statistic may stray by four standard errors.
 
+#include <ATen/core/grad_mode.h>
+
 #include "masks/grf/grf_testing.h"
 #include "topomask/coefficients.h"
 #include "topomask/grf.h"

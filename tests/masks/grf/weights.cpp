@@ -1,3 +1,5 @@
+#include <ATen/core/grad_mode.h>
+
 #include "masks/grf/grf_testing.h"
 #include "topomask/attention.h"
 #include "topomask/grf.h"

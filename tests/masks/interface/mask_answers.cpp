@@ -1,5 +1,7 @@
 #include "masks/interface/mask_answers.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "topomask/graph.h"

@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "nn/graph_models/dense_masks.h"
 #include "topomask/feature_map.h"
