@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no folder of src/ includes one that stands above it.
+"""Checks that no folder of src/, apps/, include/ or tools/ includes one that stands above it.
 
 The order is one line of docs/architecture.md, `core ← io ← … ← apps`: a folder may include itself and those to its left, and
 of folders between the same two arrows (`a, b`) neither may include the other. A public header belongs to the folder that
@@ -53,19 +53,19 @@ def folder_of(path):
 
 def includes(file):
     for number, line in enumerate(file.read_text().splitlines(), 1):
-        found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        found = re.match(r'\s*#\s*include\s*(?:"([^"]+)"|<(topomask/[^>]+)>)', line)
         if found:
-            yield number, found[1]
+            yield number, found[1] or found[2]
 
 
 def sources():
-    """Every file with the folder it belongs to."""
-    for top in ("src", "apps", "include"):
+    """Every file with the folder it belongs to; programs of tools/ count as apps."""
+    for top in ("src", "apps", "include", "tools"):
         for file in sorted((ROOT / top).rglob("*")):
             if file.suffix not in SUFFIXES:
                 continue
             inside = file.relative_to(ROOT / top).as_posix()
-            if top == "apps":
+            if top in ("apps", "tools"):
                 yield file, "apps"
             elif top == "include":
                 yield file, folder_of(inside)

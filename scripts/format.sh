@@ -16,7 +16,7 @@ options=(-i)
 [[ ${1:-} == --check ]] && options=(--dry-run --Werror)
 
 folders=()
-for folder in include src apps tests bench examples; do
+for folder in include src apps tools tests bench examples; do
   [[ -d $folder ]] && folders+=("$folder")
 done
 find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
