@@ -8,6 +8,10 @@ from support import Case, needs, tm
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+MODERN_BERT = {  # no layer with a sliding window, and the numbers of special tokens among 20
+    "global_attn_every_n_layers": 1,
+    **dict(pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2),
+}
 IMAGE = {"image_size": 16, "patch_size": 4}
 
 
@@ -38,6 +42,14 @@ MODELS = {
     "Beit": lambda: vision_model("Beit", 1, **NO_DROPOUT, use_relative_position_bias=False),
     "DistilBert": lambda: text_model("DistilBert", dim=24, n_layers=2, n_heads=3, hidden_dim=48, attention_dropout=0.0),
     "Albert": lambda: text_model("Albert", **SIZES, embedding_size=24, num_hidden_groups=2, **NO_DROPOUT),
+}
+
+# Models whose attention modules have one, likewise.
+NUMBERED = {
+    "Bert": lambda: text_model("Bert", **SIZES, **NO_DROPOUT),
+    "Roberta": lambda: text_model("Roberta", **SIZES, **NO_DROPOUT),
+    "Electra": lambda: text_model("Electra", **SIZES, **NO_DROPOUT, embedding_size=24),
+    "ModernBert": lambda: text_model("ModernBert", **SIZES, **MODERN_BERT),
 }
 
 
@@ -135,7 +147,7 @@ class Transformers(Case):
         self.refuses(TypeError, "mask must be a topomask.Mask, got NoneType", tm.hf.register, None)
         self.refuses(ValueError, "got a function", tm.hf.register, tm.NoneMask, model=model)
         self.refuses(ValueError, "features must be one of", tm.hf.register, tm.NoneMask(16), features="square")
-        for other in (torch.nn.Linear(1, 1), text_model("MPNet", **SIZES)[0]):
+        for other in (torch.nn.Linear(1, 1), *(text_model(name, **SIZES)[0] for name in ("MPNet", "Deberta"))):
             text = rf"must have attention modules that look .* by name .*, got {type(other).__name__}, which has none"
             self.refuses(ValueError, text, tm.hf.register, tm.NoneMask(16), "topomask_without", model=other)
 
@@ -190,8 +202,8 @@ class OneMaskPerLayer(Case):
                 scale = max(1.0, float(wanted.abs().max()))  # the gradient of a bias of keys is 0 but for rounding
                 self.assertLess(float((got - wanted).abs().max()) / scale, 1e-11)
 
-    def test_models_without_numbers_of_layers(self):
-        for name, make in MODELS.items():
+    def test_every_model(self):
+        for name, make in {**MODELS, **NUMBERED}.items():
             with self.subTest(model=name):
                 self.compare(*make())
 
@@ -201,7 +213,7 @@ class OneMaskPerLayer(Case):
                 self.compare(*MODELS["ViT"](), kind=kind)
 
     def test_the_order_is_that_of_the_layers(self):
-        for name, make in MODELS.items():
+        for name, make in {**MODELS, **NUMBERED}.items():
             with self.subTest(model=name):
                 model, inputs, _ = make()
                 seen = []
@@ -210,6 +222,13 @@ class OneMaskPerLayer(Case):
                     module.register_forward_pre_hook(lambda *_, layer=layer, seen=seen: seen.append(layer))
                 model(*inputs)
                 self.assertEqual(seen, list(found))
+
+    def test_sliding_windows_are_refused(self):
+        windows = {**MODERN_BERT, "global_attn_every_n_layers": 2}
+        model, inputs, _ = text_model("ModernBert", **SIZES, **windows)
+        tm.hf.register(tm.NoneMask(16), "topomask_window", model=model)
+        model.set_attn_implementation("topomask_window")
+        self.refuses(ValueError, "sliding_window must be None, got", model, *inputs)
 
     def test_copies_and_several_names(self):
         model, inputs, tokens = MODELS["ViT"]()
@@ -239,10 +258,10 @@ class OneMaskPerLayer(Case):
                      tm.hf.register, masks[:1], "topomask_short", model=model)  # fmt: skip
         tm.hf.register(masks, "topomask_unnumbered")
         model.set_attn_implementation("topomask_unnumbered")
-        self.refuses(ValueError, "model must be given to register .* since ViTAttention has no layer_idx", model, *inputs)
+        self.refuses(ValueError, "model must be given to register .* since ViT(Self)?Attention has no layer_idx", model, *inputs)
         tm.hf.register(masks, "topomask_other", model=MODELS["ViT"]()[0])
         model.set_attn_implementation("topomask_other")
-        self.refuses(ValueError, "this ViTAttention is no part of the model given to register", model, *inputs)
+        self.refuses(ValueError, "this ViT(Self)?Attention is no part of the model given to register", model, *inputs)
         model, inputs, _ = text_model("Bert", **SIZES, **NO_DROPOUT)
         tm.hf.register([tm.NoneMask(16)], "topomask_one")
         model.set_attn_implementation("topomask_one")

@@ -5,7 +5,7 @@ import unittest
 
 import torch
 from support import Case, needs, tm
-from test_hf import NO_DROPOUT, SIZES, text_model
+from test_hf import MODERN_BERT, NO_DROPOUT, SIZES, text_model
 from topomask._padding import padded_attention
 
 KINDS = ("softmax", "additive", "kernel")
@@ -169,20 +169,23 @@ class PaddedModels(Case):
         for name, options in (
             ("Bert", SIZES),
             ("Roberta", SIZES),
+            ("Electra", SIZES),
+            ("ModernBert", {**SIZES, **MODERN_BERT}),
+            ("Albert", {**SIZES, "embedding_size": 24}),
             ("DistilBert", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 48}),
         ):
             with self.subTest(model=name):
                 model, (tokens,), _ = text_model(name, **options)
                 padding, want = self.batch(), {}
                 tm.hf.register(tm.NoneMask(16), "topomask_ones")
-                for implementation in ("eager", "topomask_ones"):
+                for implementation in ("sdpa", "topomask_ones"):
                     model.set_attn_implementation(implementation)
                     out = model(tokens, attention_mask=padding).last_hidden_state
                     loss = (out * padding[..., None]).square().sum()
                     parameters = list(model.parameters())
                     want[implementation] = out[padding.bool()], torch.autograd.grad(loss, parameters, allow_unused=True)
-                self.close(want["topomask_ones"][0], want["eager"][0])
-                for got, wanted in zip(want["topomask_ones"][1], want["eager"][1], strict=True):
+                self.close(want["topomask_ones"][0], want["sdpa"][0])
+                for got, wanted in zip(want["topomask_ones"][1], want["sdpa"][1], strict=True):
                     if wanted is not None:
                         self.assertLess(float((got - wanted).abs().max()), 1e-8 * max(1.0, float(wanted.abs().max())))
 
