@@ -110,13 +110,13 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
                   slices * n * columns * (3 * at_once + 2));
 }
 
-RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& w, Weighting weighting) {
+RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& w, Weighting weighting, bool learned) {
   const OfferedTiles tiles = offered_tiles(counts, w);
   if (!tiles.kind) return unavailable(Route::fused, "M is not offered in tiles");
   if (!ops::fused_attention::supports({w.dtype, w.features, w.value_dim, *tiles.kind, weighting, w.device})) {
     return unavailable(Route::fused, "no kernel for this mask, width and dtype");
   }
-  if (w.device == at::kCUDA) return cuda::estimate_fused(tiles, w, weighting);
+  if (w.device == at::kCUDA) return cuda::estimate_fused(tiles, w, weighting, learned);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const double pairs = slices * n * n * (*tiles.kind == TileKind::causal ? 0.5 : 1.0);
   const bool lookup = *tiles.kind == TileKind::places || *tiles.kind == TileKind::hamming;

@@ -15,7 +15,8 @@ RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& workload)
 RouteEstimate estimate_sparse(const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_features(const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
-RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& workload, Weighting weighting);
+/// `learned`: the backward pass makes the gradient of the mask's values too.
+RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& workload, Weighting weighting, bool learned);
 RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& workload);
 
 /// The kind of the tiles that a mask offers, and of factors their rank.
@@ -59,7 +60,7 @@ RouteEstimate estimate_dense(const MaskCounts& counts, const Workload& workload)
 RouteEstimate estimate_sparse(double entries, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_features(double entries, const MaskCounts& counts, const Workload& workload);
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
-RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& workload, Weighting weighting);
+RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& workload, Weighting weighting, bool learned);
 
 /// Forward and backward together over forward, as measured (docs/performance-gpu.md).
 double training_factor(Route route, const MaskCounts& counts, const Workload& workload);

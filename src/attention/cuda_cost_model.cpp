@@ -91,14 +91,14 @@ RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, cons
                   20 * std::ceil(m / at_once), slices * nodes * columns * (3 * at_once + 2) * accumulated);
 }
 
-RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& w, Weighting weighting) {
+RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& w, Weighting weighting, bool learned) {
   const auto slices = static_cast<double>(w.slices), nodes = static_cast<double>(w.nodes);
   const double pairs = slices * nodes * nodes * (*tiles.kind == TileKind::causal ? 0.5 : 1.0);
   const ops::fused_attention::Problem problem{
       w.dtype, w.features, w.value_dim, *tiles.kind, weighting, w.device, static_cast<int64_t>(std::ceil(tiles.rank))};
   const bool columns = ops::fused_attention::takes_columns(problem);
   const bool native = ops::fused_attention::is_native(problem) || columns;
-  if (w.training && w.nodes > ops::fused_attention::most_learned_nodes(problem)) {
+  if (learned && w.nodes > ops::fused_attention::most_learned_nodes(problem)) {
     return {.route = Route::fused, .available = false, .reason = "too many tiles for the gradient of offsets"};
   }
   const double rate = native                  ? kFused * (weighting == Weighting::kernel ? 1.0 : 0.7)

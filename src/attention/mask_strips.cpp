@@ -38,9 +38,11 @@ int64_t strip_rows(int64_t nodes, int64_t heads, bool on_cuda) {
 }
 
 bool strips_from_entries(const MaskCounts& counts, int64_t nodes) {
+  if (!counts.sparse_entries) return false;
   constexpr double kMostFilled = 0.125;
   const auto n = static_cast<double>(nodes);
-  return counts.sparse_entries && *counts.sparse_entries <= kMostFilled * n * n;
+  // Where M·x goes over the entries, they are there already, and a product for each row would visit all of them.
+  return *counts.sparse_entries <= kMostFilled * n * n || *counts.sparse_entries <= counts.operator_work;
 }
 
 MaskStrips::MaskStrips(MaskPtr mask, const at::TensorOptions& like)

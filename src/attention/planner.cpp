@@ -9,13 +9,14 @@
 
 #include "attention/cost_model.h"
 #include "attention/names.h"
+#include "attention/route_slices.h"
 #include "core/checks.h"
 
 namespace topomask {
 namespace {
 
-/// Bytes of N×N matrices that the dense route may take without being named.
-constexpr double kLargestDense = 128 << 20, kLargestDenseOnCuda = 1 << 30;
+/// Bytes of N×N matrices that the dense route may take on a GPU without being named.
+constexpr double kLargestDenseOnCuda = 1 << 30;
 
 std::string seconds_text(double seconds) {
   std::ostringstream out;
@@ -79,10 +80,19 @@ void choose(Plan& plan, const MaskCounts& counts) {
                 bytes_text(static_cast<double>(plan.memory_budget));
 }
 
-/// The routes fused and strips compute the same without N×N matrices; the dense one is taken without them where such
-/// matrices are no larger than strips, and where a caller names it.
+/// Strips that all scores of a call may make up on the CPU for the dense route to be taken without being named. In
+/// training strips are computed twice, which takes 1.2 to 1.6 times as long as to keep their matrices.
+constexpr double kDenseStrips = 1, kDenseStripsInTraining = 4;
+
+bool dense_is_small(const Workload& w, double dense_bytes) {
+  if (w.device == at::kCUDA) return dense_bytes <= kLargestDenseOnCuda;
+  const auto nodes = static_cast<double>(w.nodes), strip = static_cast<double>(strip_values(/*on_cuda=*/false));
+  return static_cast<double>(w.slices) * nodes * nodes <= strip * (w.training ? kDenseStripsInTraining : kDenseStrips);
+}
+
+/// The routes fused and strips compute the same without N×N matrices; the dense one is taken in place of strips where
+/// such matrices are small, and where a caller names it.
 void leave_out_dense(Plan& plan) {
-  const bool on_cuda = plan.workload.device == at::kCUDA;
   RouteEstimate &dense = plan.estimates.front(), &strips = plan.estimates[plan.estimates.size() - 2];
   const auto leave_out = [](RouteEstimate& estimate, const char* reason) {
     estimate.available = false;
@@ -91,9 +101,16 @@ void leave_out_dense(Plan& plan) {
   if (plan.estimates.back().available) {
     leave_out(dense, "fused computes it without N x N matrices");
     leave_out(strips, "fused computes it in tiles");
-  } else if (dense.bytes > (on_cuda ? kLargestDenseOnCuda : kLargestDense)) {
+  } else if (!dense_is_small(plan.workload, dense.bytes)) {
     leave_out(dense, "strips computes it without N x N matrices");
   }
+}
+
+/// Whether a backward pass makes the gradient of the mask itself.
+bool learns(const Mask& mask, const Workload& workload) {
+  const auto parameters = mask.parameters();
+  return workload.training &&
+         std::any_of(parameters.begin(), parameters.end(), [](const at::Tensor& p) { return p.requires_grad(); });
 }
 
 void check_workload(const char* op, const Workload& w, int64_t memory_budget) {
@@ -121,9 +138,10 @@ Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_b
   check_workload("plan_attention", workload, memory_budget);
   const MaskCounts counts = mask.counts();
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
-  plan.estimates = {estimate_dense(counts, workload),    estimate_sparse(counts, workload),
-                    estimate_features(counts, workload), estimate_operator(mask, counts, workload),
-                    estimate_strips(counts, workload),   estimate_fused(counts, workload, Weighting::kernel)};
+  plan.estimates = {
+      estimate_dense(counts, workload),    estimate_sparse(counts, workload),
+      estimate_features(counts, workload), estimate_operator(mask, counts, workload),
+      estimate_strips(counts, workload),   estimate_fused(counts, workload, Weighting::kernel, learns(mask, workload))};
   leave_out_dense(plan);
   choose(plan, counts);
   return plan;
@@ -136,8 +154,8 @@ Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive, int
   plan.estimates = {estimate_dense(counts, workload)};
   if (!additive) plan.estimates.push_back(estimate_sparse(counts, workload));
   plan.estimates.push_back(estimate_strips(counts, workload));
-  plan.estimates.push_back(
-      estimate_fused(counts, workload, additive ? Weighting::additive : Weighting::multiplicative));
+  const Weighting weighting = additive ? Weighting::additive : Weighting::multiplicative;
+  plan.estimates.push_back(estimate_fused(counts, workload, weighting, learns(mask, workload)));
   leave_out_dense(plan);
   choose(plan, counts);
   return plan;

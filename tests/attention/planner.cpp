@@ -56,13 +56,21 @@ TEST(Planner, TakesTheOperatorWhereNothingElseIsOffered) {
 }
 
 TEST(Planner, LeavesOutWhatIsOverTheBudget) {
+  const MaskPtr mask = power_series_mask(Graph::grid({64, 64}).normalised(0.9), at::ones({17}));
+  const Workload narrow{.nodes = 4096, .features = 16, .value_dim = 16, .threads = 2};
+  const Plan rich = plan_attention(*mask, narrow);
+  EXPECT_EQ(rich.route, Route::sparse) << rich;
+  const Plan poor = plan_attention(*mask, narrow, static_cast<int64_t>(rich.estimates[1].bytes) - 1);
+  EXPECT_NE(poor.route, Route::sparse) << poor;
+  EXPECT_EQ(poor.estimates[1].reason, "over the memory budget");
+  EXPECT_ERROR(plan_attention(*mask, narrow, 1 << 10), "memory_budget must allow one route, got 1024 bytes");
+}
+
+TEST(Planner, FormsNoMatrixOfItsOwnAccordOnTheCpu) {
   const MaskPtr mask = per_head_mask({dense_mask(at::ones({2048, 2048})), causal_mask(2048)});  // offers no tiles
   Workload two = workload(2048);
   two.slices = two.heads = 2;
-  EXPECT_EQ(plan_attention(*mask, two).route, Route::dense);
-  const Plan poor = plan_attention(*mask, two, 80 << 20);
-  EXPECT_EQ(poor.route, Route::strips) << poor;
-  EXPECT_EQ(poor.estimates[0].reason, "over the memory budget");
+  EXPECT_EQ(plan_attention(*mask, two).route, Route::strips);
 }
 
 TEST(Planner, KnowsThatSlicesOverFewNodesStayInACache) {

@@ -77,13 +77,14 @@ TEST(PlannerCuda, FactorsThatFitBesideTheRowsTakeTheFastKernels) {
 }
 
 TEST(PlannerCuda, OffsetsOfMoreTilesThanAreListedAreNotLearnedByTheFusedRoute) {
-  const auto offered = [](int64_t nodes, bool training) {
-    const MaskPtr mask = toeplitz_mask({nodes}, at::rand({2 * nodes - 1}));
+  const auto offered = [](int64_t nodes, bool training, bool learned) {
+    const MaskPtr mask = toeplitz_mask({nodes}, at::rand({2 * nodes - 1}).requires_grad_(learned));
     return fused_of(plan_attention(*mask, on_cuda(12, nodes, training), int64_t{1} << 40)).available;
   };
-  EXPECT_TRUE(offered(524288, true));
-  EXPECT_FALSE(offered(524289, true));
-  EXPECT_TRUE(offered(524289, false));
+  EXPECT_TRUE(offered(524288, true, true));
+  EXPECT_FALSE(offered(524289, true, true));
+  EXPECT_TRUE(offered(524289, true, false));  // queries, keys and values are trained alone
+  EXPECT_TRUE(offered(524289, false, true));
 }
 
 }  // namespace
