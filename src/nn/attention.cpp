@@ -11,8 +11,9 @@ namespace topomask {
 
 namespace {
 
-/// Values of a matrix that is added to the scores as it is; larger ones are added without being formed.
-constexpr int64_t kLargestBias = int64_t{1} << 24, kLargestBiasOnCuda = int64_t{1} << 27;
+/// Values of a matrix that is added to the scores as it is where a mask has no tiles, on the CPU those of a strip of
+/// rows; larger ones are added without being formed.
+constexpr int64_t kLargestBias = int64_t{1} << 20, kLargestBiasOnCuda = int64_t{1} << 27;
 
 }  // namespace
 
@@ -70,8 +71,10 @@ at::Tensor KernelAttention::forward_together(const at::Tensor& qkv) {
 at::Tensor SoftmaxAttention::forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const MaskPtr added = mask();
   if (!added) return at::scaled_dot_product_attention(q, k, v);
+  const MaskCounts counts = added->counts();
+  const bool has_tiles = counts.tiles || counts.dense_factors;
   const int64_t values = added->heads() * added->size() * added->size();
-  if (values > (q.is_cuda() ? kLargestBiasOnCuda : kLargestBias)) {
+  if (has_tiles || values > (q.is_cuda() ? kLargestBiasOnCuda : kLargestBias)) {
     return softmax_attention(q, k, v, added, {.mask = SoftmaxMask::additive});
   }
   return at::scaled_dot_product_attention(q, k, v, added->dense().to(q.scalar_type()));
