@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "provenance.h"
 #include "report/html.h"
@@ -79,18 +80,32 @@ bool has_split(const RunRecord& run, const std::string& split) {
                      [&](const EvalMetrics& line) { return line.split == split; });
 }
 
+/// The last part of a path, which is the same wherever the data lie, packed (NAME.zip) or not.
+std::string data_name(const std::string& path) {
+  fs::path named = fs::path(path).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();  // of "tu/ENZYMES/"
+  return (named.extension() == ".zip" ? named.stem() : named.filename()).string();
+}
+
+std::string data_name(const RunConfig& config) {
+  if (config.task == "graphs") return data_name(config.graph_data.path);
+  if (config.task == "points") return data_name(config.episode_data.path);
+  if (config.task == "video") return data_name(config.video_data.path);
+  return data_name(config.data.path);
+}
+
 /// What two runs must share to be repetitions of one another.
 std::string group_key(RunConfig config) {
   config.train.seed = 0;
   config.name = "";
-  config.data.path = "";
   GraphDataOptions& graphs = config.graph_data;
-  graphs.path = graphs.splits = "";
+  for (std::string* path : {&config.data.path, &graphs.path, &config.episode_data.path, &config.video_data.path}) {
+    *path = data_name(*path);
+  }
+  graphs.splits = "";
   graphs.fold = graphs.inner_split = 0;
   graphs.seed = graphs.split_seed = 0;
-  config.episode_data.path = "";
   config.episode_data.split_seed = 0;
-  config.video_data.path = "";
   config.video_data.seed = 0;
   return to_json(config);
 }
@@ -133,10 +148,17 @@ void count_items(RunCollection& runs) {
   }
 }
 
-/// The variant, with the name of the run where several groups share it.
+/// The variant, with the name of the data where groups of a variant differ in it, and that of the run where several
+/// groups still share a label.
 void name_groups(std::vector<RunGroup>& groups) {
+  std::map<std::string, std::set<std::string>> data;
+  for (RunGroup& group : groups) data[group.label = group.config().variant()].insert(data_name(group.config()));
   std::map<std::string, int> uses;
-  for (RunGroup& group : groups) ++uses[group.label = group.config().variant()];
+  for (RunGroup& group : groups) {
+    const std::string name = data_name(group.config());
+    if (data[group.label].size() > 1 && !name.empty()) group.label += " on " + name;
+    ++uses[group.label];
+  }
   for (RunGroup& group : groups) {
     if (uses[group.label] > 1) group.label += " (" + group.config().name + ")";
   }

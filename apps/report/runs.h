@@ -25,7 +25,8 @@ struct RunRecord {
   Json provenance;  ///< commands, dates and machines, from provenance.json; empty where the run has none
 };
 
-/// Runs that differ only in their seed, and in what a seed draws of the data: folds, splits, generated graphs.
+/// Runs that differ only in their seed, in what a seed draws of the data (folds, splits, generated graphs), and in the
+/// folder where data of the same name lie.
 struct RunGroup {
   std::string label;
   std::vector<RunRecord> runs;  ///< by seed

@@ -3,13 +3,82 @@
 
 #include <cmath>
 
+#include "data/files.h"
 #include "figure.h"
 #include "output.h"
 #include "report/chart.h"
+#include "report/runs.h"
 #include "report/sections.h"
 #include "report/statistics.h"
+#include "topomask/config.h"
+#include "train/metrics.h"
 
 using namespace topomask::apps;
+using topomask::MetricsLog;
+using topomask::RunConfig;
+using topomask::testing::TemporaryFolder;
+
+namespace {
+
+/// The folder of a run on one fold of a TU set that was tested once; the data are not there.
+std::string write_run(const TemporaryFolder& folder, const std::string& name, const std::string& data, int64_t fold,
+                      double accuracy, const std::string& mask = "frequency") {
+  RunConfig config;
+  config.name = "gkat";
+  config.task = "graphs";
+  config.graph_data.kind = "tu";
+  config.graph_data.path = data;
+  config.graph_data.splits = "somewhere/" + data + "_splits.json";
+  config.graph_data.fold = fold;
+  config.graph_model.mask = mask;
+  const std::string run = folder / name;
+  topomask::testing::write_file(run + "/config.json", to_json(config));
+  MetricsLog(run).write(topomask::EvalMetrics{.step = 1, .split = "test", .loss = 0, .accuracy = accuracy});
+  return run;
+}
+
+}  // namespace
+
+TEST(ReportRuns, FoldsAreRepetitionsOnOneDataSetOnly) {
+  const TemporaryFolder folder;
+  const RunCollection runs =
+      read_runs({write_run(folder, "a", "tu/ENZYMES", 0, 0.5), write_run(folder, "b", "tu/PROTEINS", 0, 0.7),
+                 write_run(folder, "c", "tu/ENZYMES", 1, 0.6), write_run(folder, "d", "tu/PROTEINS", 1, 0.8)});
+  ASSERT_EQ(runs.groups.size(), 2U);
+  EXPECT_EQ(runs.groups[0].label, "gkat+frequency on PROTEINS");
+  EXPECT_EQ(runs.groups[1].label, "gkat+frequency on ENZYMES");
+  EXPECT_NEAR(runs.groups[0].accuracy().mean, 0.75, 1e-12);
+  EXPECT_NEAR(runs.groups[1].accuracy().mean, 0.55, 1e-12);
+  EXPECT_EQ(runs.groups[0].seeds(), "2 runs");  // of one seed, on two folds
+}
+
+TEST(ReportRuns, WhereDataLieAndWhetherTheyArePackedDoesNotMatter) {
+  const TemporaryFolder folder;
+  const RunCollection runs =
+      read_runs({write_run(folder, "a", "tu/ENZYMES.zip", 0, 0.5), write_run(folder, "b", "/there/ENZYMES/", 1, 0.6),
+                 write_run(folder, "c", "ENZYMES", 2, 0.7)});
+  ASSERT_EQ(runs.groups.size(), 1U);
+  EXPECT_EQ(runs.groups[0].runs.size(), 3U);
+  EXPECT_EQ(runs.groups[0].label, "gkat+frequency");
+}
+
+TEST(ReportRuns, AreComparedFoldByFold) {
+  const TemporaryFolder folder;
+  std::vector<std::string> folders;
+  for (int64_t fold = 0; fold < 3; ++fold) {  // the folds differ by ten points, the variants by one
+    const auto number = static_cast<double>(fold);
+    const double accuracy = 0.5 + 0.1 * number;
+    folders.push_back(write_run(folder, "a" + std::to_string(fold), "ENZYMES", fold, accuracy));
+    folders.push_back(
+        write_run(folder, "b" + std::to_string(2 - fold), "ENZYMES", fold, accuracy + 0.01 + 1e-4 * number, "series"));
+  }
+  const RunCollection runs = read_runs(folders);
+  ASSERT_EQ(runs.groups.size(), 2U);
+  const Comparison found = compare(runs.groups[0].results(), runs.groups[1].results());
+  EXPECT_EQ(found.test, Comparison::Test::paired);
+  EXPECT_NEAR(found.difference, 0.0101, 1e-9);
+  EXPECT_TRUE(found.beyond_noise());
+}
 
 TEST(Statistics, SpreadIsTheSampleDeviation) {
   EXPECT_EQ(spread({}).count, 0);
