@@ -234,6 +234,57 @@ TEST(PointTask, CloudsAreNearWhereNothingMovedAndPullParticlesWhereItDid) {
   EXPECT_LT(pull.select(2, 0).masked_select(on_box).sum().item<double>(), 0);  // towards greater x
 }
 
+/// cloud_distance over positions, a point after the other.
+double plain_cloud_distance(const Tensor& particles, const SceneBatch& batch, int64_t points) {
+  const auto softened = [](const Tensor& difference) {
+    return (difference.square().sum(-1) + 4e-6).sqrt().min().item<double>() - 2e-3;
+  };
+  double found = 0, back = 0;
+  int64_t asked = 0, returned = 0;
+  for (int64_t b = 0; b < particles.size(0); ++b) {
+    std::vector<Tensor> seen;
+    const Tensor depth = batch.next_depth[0][b].flatten(1), places = batch.cameras.unproject(batch.next_depth[0])[b];
+    for (int64_t camera = 0; camera < kCameras; ++camera) {
+      for (int64_t p = 0; p < depth.size(1); ++p) {
+        if (depth[camera][p].item<double>() > 0) seen.push_back(places[camera][p]);
+      }
+      for (int64_t r = 0; r < batch.pixels.size(3); ++r) {
+        const auto p = batch.pixels[0][b][camera][r].item<int64_t>();
+        if (depth[camera][p].item<double>() == 0) continue;
+        found += softened(particles[b] - places[camera][p]);
+        ++asked;
+      }
+    }
+    if (seen.empty()) continue;
+    for (int64_t n = 0; n < points; ++n) back += softened(at::stack(seen) - particles[b][n]);
+    returned += points;
+  }
+  return 0.5 * (found / static_cast<double>(asked) + back / static_cast<double>(returned));
+}
+
+TEST(PointTask, PixelsThatSeeNothingAreNoPartOfTheDistanceOfClouds) {
+  const ScratchFolder folder;
+  write_episodes(folder / "data", 5);
+  EpisodeDataOptions data;
+  data.path = (folder / "data").string();
+  EpisodeCache episodes(data);
+  const std::vector<Window> windows{{0, 0, 7}, {3, 1, 8}};
+  const SceneBatch batch = make_scenes(episodes, windows, {.steps = 1, .rays = 30, .whole_frames = true}, 1, at::kCPU);
+  at::manual_seed(4);
+  const PointCloud cloud{at::rand({2, 20, 3}) * at::tensor({0.5F, 0.5F, 1.0F}), at::Tensor()};  // some near a camera
+  const auto expect_plain = [&] {
+    EXPECT_NEAR(cloud_distance(cloud, batch, false, 15).item<double>(),
+                plain_cloud_distance(cloud.positions, batch, 15), 1e-5);
+  };
+  expect_plain();
+  batch.next_depth.slice(3, 0, 9).zero_();  // the upper half of both cameras
+  expect_plain();
+  batch.next_depth.select(1, 1).zero_();  // one of the scenes sees nothing at all
+  expect_plain();
+  batch.next_depth.zero_();
+  EXPECT_EQ(cloud_distance(cloud, batch, false, 15).item<double>(), 0);
+}
+
 TEST(PointTask, MicroBatchesSumToTheLoss) {
   const ScratchFolder folder;
   write_episodes(folder / "data", 5);
