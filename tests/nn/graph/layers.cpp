@@ -151,5 +151,29 @@ TEST(Pools, SumNodesOfEachGraph) {
   EXPECT_ERROR(sum_pool(x, membership.to(at::kInt), 3), "sum_pool: membership must be int64 [N = 3]");
 }
 
+TEST(Pools, AttentionIsADenseSoftmaxOverTheNodesOfEachGraph) {
+  torch::manual_seed(5);
+  AttentionPool pool(4);
+  pool.to(at::kDouble);
+  const at::Tensor membership = at::tensor({0, 0, 0, 1, 3, 3, 3, 3, 3}, at::kLong);  // graph 2 is empty
+  const at::Tensor x = (30 * at::randn({9, 4}, at::kDouble)).requires_grad_();       // some weights are almost 0
+  const at::Tensor belongs = at::arange(4).unsqueeze(1) == membership, slope = at::randn({4, 4}, at::kDouble);
+  const auto dense = [&] {
+    const at::Tensor gate = at::linear(x, pool.named_parameters()["gate.weight"], pool.named_parameters()["gate.bias"]);
+    const at::Tensor weights = at::softmax(at::where(belongs, gate.view({1, 9}), -1e300), 1) * belongs;
+    return weights.mm(x);
+  };
+  std::vector<at::Tensor> inputs = pool.parameters();
+  inputs.push_back(x);
+  const at::Tensor out = pool.forward(x, membership, 4), expected = dense();
+  EXPECT_TRUE(close(out, expected, 1e-12));
+  const auto found = testing::gradients(out, slope, inputs), wanted = testing::gradients(expected, slope, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // That of the gate's bias vanishes but for rounding: an absolute bound.
+    const double largest = wanted[i].abs().max().item<double>();
+    EXPECT_LE((found[i] - wanted[i]).abs().max().item<double>(), 1e-11 * (1 + largest)) << i;
+  }
+}
+
 }  // namespace
 }  // namespace topomask
