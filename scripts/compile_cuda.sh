@@ -2,7 +2,7 @@
 # Compiles the CUDA side on a machine without a GPU, as far as it goes: every .cu file by itself with nvcc (kernels see raw
 # pointers only, no torch), and every cuda.cpp, which registers them, against the CPU build of torch. Nothing is linked or run.
 #   JOBS   compilers at once (the number of cores)
-# Where nvcc is absent it is taken from PyPI's packages into build/nvcc; where that fails it says so and ends with success.
+# Where nvcc is absent it is taken from PyPI's packages into build/nvcc; where that fails it says so and ends with status 77.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ if ! command -v nvcc >/dev/null && [[ ! -x build/nvcc/bin/nvcc ]]; then
   scripts/install_nvcc.sh build/nvcc || {
     printf '\n!! nvcc is absent and could not be installed: %d CUDA files are NOT compiled\n\n' \
       $((${#kernels[@]} + ${#glue[@]}))
-    exit 0
+    exit 77
   }
 fi
 nvcc=$(command -v nvcc || echo "$PWD/build/nvcc/bin/nvcc")

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Runs a command (`make test` by default) on the committed state of this checkout in a minimal Debian 12 that is made for it
 # and holds git and make alone: what the README promises of a fresh machine is what this checks.
-#   scripts/fresh.sh [COMMAND...]
-# Needs root and the right to mount; installs debootstrap where it is missing. Package and pip settings of this machine are
-# carried over, and so is a folder ../shared with data for the tests.
+#   scripts/fresh.sh [COMMAND...]              makes such a system, runs the command in it, and removes it
+#   scripts/fresh.sh --make FOLDER             makes it in a folder that is empty or not there, and leaves it
+#   scripts/fresh.sh --in FOLDER [COMMAND...]  runs the command in one that was made; what was installed or built there stays
+# Needs root and the right to mount; installs debootstrap where it is missing. The environment, package and pip settings of this
+# machine are carried over, and so is a folder ../shared with data for the tests. Mounts and processes in the system end with
+# the command.
 # Exit status: that of the command, or 125 where the system could not be made.
 set -euo pipefail
 
@@ -11,8 +14,12 @@ cannot() {
   echo "fresh.sh: no fresh system: $*" >&2
   exit 125
 }
+usage() {
+  echo "usage: scripts/fresh.sh [COMMAND...] | --make FOLDER | --in FOLDER [COMMAND...]${1:+; $1}" >&2
+  exit 2
+}
 
-# Second half, in a mount namespace of its own: mounts end with it, whatever happens.
+# What `within` runs, with mounts and processes of its own: whatever happens, they end with it.
 if [[ ${1:-} == --inside ]]; then
   system=$2 project=$3
   shift 3
@@ -31,41 +38,103 @@ if [[ ${1:-} == --inside ]]; then
     mkdir -p "$system/src/shared"
     mount --bind -o ro "$project/../shared" "$system/src/shared" || exit 125
   fi
-  chroot "$system" /bin/bash -c 'apt-get update -q && apt-get install -y -q --no-install-recommends git make' >/dev/null ||
-    exit 125
-  exec chroot "$system" /bin/bash -c 'cd /src/topomask && exec "$@"' fresh "$@"
+  unset TMPDIR
+  chroot "$system" "$@"
+  exit
 fi
 
 cd "$(dirname "$0")/.."
+
+action=
+case ${1:-} in
+  --make | --in)
+    action=${1#--}
+    (($# >= 2)) || usage "FOLDER is missing"
+    [[ $action == in ]] || (($# == 2)) || usage "--make takes no command"
+    system=$(realpath -m "$2")
+    shift 2
+    ;;
+  -*) usage "got '$1'" ;;
+esac
 (($#)) || set -- make test
-((EUID == 0)) || cannot "it needs root"
-unshare --mount true 2>/dev/null || cannot "mounting is not allowed here"
-if ! command -v debootstrap >/dev/null; then
-  apt-get install -y -q --no-install-recommends debootstrap >/dev/null || cannot "debootstrap could not be installed"
+if [[ $action == make ]]; then
+  [[ ! -e $system ]] || { [[ -d $system ]] && [[ -z $(ls -A "$system") ]]; } || usage "FOLDER must be empty, got '$system'"
+elif [[ $action == in ]]; then
+  [[ -x $system/usr/bin/git ]] || usage "FOLDER must be one that --make made, got '$system'"
 fi
 
-system=$(mktemp -d)
-chmod 755 "$system"  # apt reads its lists as a user of its own
-trap 'rm -rf --one-file-system "$system" "$system.log"' EXIT
-debootstrap --variant=minbase --include=ca-certificates bookworm "$system" >"$system.log" 2>&1 ||
-  { tail -n 5 "$system.log" >&2 && cannot "debootstrap failed"; }
+((EUID == 0)) || cannot "it needs root"
+apart=(unshare --mount --pid --propagation private --fork --kill-child)
+"${apart[@]}" true 2>/dev/null || cannot "mounting is not allowed here"
+
+# What runs now, for a signal to end it at once: a shell by itself would wait for it. Everything in it ends with its first
+# process, `unshare`.
+running=
+remove=()
+clean_up() {
+  if [[ -n $running ]]; then
+    kill -KILL "$running" 2>/dev/null || true
+    sleep 1
+  fi
+  ((${#remove[@]} == 0)) || rm -rf --one-file-system "${remove[@]}"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+wait_for() {  # COMMAND...
+  local status=0
+  "$@" <&0 &
+  running=$!
+  wait "$running" || status=$?
+  running=
+  return "$status"
+}
+within() { HOME=/root wait_for "${apart[@]}" "$PWD/scripts/fresh.sh" --inside "$system" "$PWD" "$@"; }
 
 carry() { [[ ! -e $1 ]] || { mkdir -p "$system$(dirname "$1")" && cp -rLT --remove-destination "$1" "$system$1"; }; }
-carry /etc/resolv.conf
-carry /etc/hosts
-carry /etc/ssl/certs/ca-certificates.crt
-carry /etc/pip.conf
-carry /etc/apt/apt.conf.d
-if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then
-  rm -f "$system/etc/apt/sources.list"
-  carry /etc/apt/sources.list.d
-fi
-if [[ -d $HOME/.config/pip ]]; then
-  mkdir -p "$system/root/.config" && cp -r "$HOME/.config/pip" "$system/root/.config/"
-fi
-git clone -q "$PWD" "$system/src/topomask" || cannot "the checkout could not be cloned"
 
-status=0
-HOME=/root unshare --mount --propagation private --fork --kill-child \
-  "$PWD/scripts/fresh.sh" --inside "$system" "$PWD" "$@" || status=$?
-exit "$status"
+make_system() {
+  command -v debootstrap >/dev/null || scripts/packages.sh fresh >/dev/null || cannot "debootstrap could not be installed"
+  local log
+  log=$(mktemp)
+  remove+=("$log")
+  mkdir -p "$system"
+  chmod 755 "$system"  # apt reads its lists as a user of its own
+  # debootstrap mounts /proc in the new system.
+  wait_for "${apart[@]}" --mount-proc debootstrap --variant=minbase --include=ca-certificates bookworm "$system" >"$log" 2>&1 ||
+    { tail -n 5 "$log" >&2 && cannot "debootstrap failed"; }
+
+  carry /etc/resolv.conf
+  carry /etc/hosts
+  carry /etc/ssl/certs/ca-certificates.crt
+  carry /etc/pip.conf
+  carry /etc/apt/apt.conf.d
+  if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then
+    rm -f "$system/etc/apt/sources.list"
+    carry /etc/apt/sources.list.d
+  fi
+  if [[ -d $HOME/.config/pip ]]; then
+    mkdir -p "$system/root/.config" && cp -r "$HOME/.config/pip" "$system/root/.config/"
+  fi
+  within /bin/bash -c 'apt-get update -q && apt-get install -y -q --no-install-recommends git make' >"$log" 2>&1 ||
+    { tail -n 5 "$log" >&2 && cannot "git and make could not be installed"; }
+}
+
+# The first process there is this shell, which collects those that others leave behind.
+run_command() {
+  local copy=$system/src/topomask
+  if [[ -d $copy ]]; then
+    git -C "$copy" fetch -q "$PWD" HEAD && git -C "$copy" checkout -q --detach FETCH_HEAD
+  else
+    git clone -q "$PWD" "$copy"
+  fi || cannot "the checkout could not be cloned"
+  # shellcheck disable=SC2016  # for the shell in the system
+  within /bin/bash -c 'cd /src/topomask || exit 125; "$@"; exit' fresh "$@"
+}
+
+if [[ -z $action ]]; then
+  system=$(mktemp -d)
+  remove+=("$system")
+fi
+[[ $action == in ]] || make_system
+[[ $action == make ]] || run_command "$@"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that the Debian packages of the groups named (build, bench, data, robot, format, tidy, alone, fuzz) are installed. Nothing runs where they are.
+# Makes sure that the Debian packages of the groups named (build, bench, data, robot, format, tidy, alone, fuzz, fresh) are
+# installed. Nothing runs where they are.
 # APT=0 skips the check, for machines whose tools come from elsewhere.
 set -euo pipefail
 
@@ -13,6 +14,7 @@ declare -A groups=(
   [tidy]="clang-tidy"
   [alone]="clang-14"
   [fuzz]="clang-14 libclang-rt-14-dev"
+  [fresh]="debootstrap"
 )
 
 packages=()
