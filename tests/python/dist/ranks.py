@@ -40,8 +40,9 @@ class Failed(AssertionError):
     pass
 
 
-def start(size, function, *arguments, timeout=60):
-    """The outcome on each rank: ("result", value), ("error", type, text, trace), or None where a rank died without a word."""
+def start(size, function, *arguments, timeout=60, stopped=()):
+    """The outcome on each rank: ("result", value), ("error", type, text, trace), None where a rank died without a word, ("late",) where
+    it did not end. stopped: ranks that are not waited for."""
     # The store is in this process: its port is free, and no rank that dies takes it along.
     store = c10d.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     pipes = [_context.Pipe(False) for _ in range(size)]
@@ -55,9 +56,9 @@ def start(size, function, *arguments, timeout=60):
         end.close()
     outcomes, until = [], time.monotonic() + 120
     try:
-        for end, _ in pipes:
+        for rank, (end, _) in enumerate(pipes):
             try:
-                outcomes.append(end.recv() if end.poll(max(until - time.monotonic(), 0)) else ("late",))
+                outcomes.append(end.recv() if end.poll(0 if rank in stopped else max(until - time.monotonic(), 0)) else ("late",))
             except EOFError:
                 outcomes.append(None)
     finally:

@@ -71,8 +71,8 @@ def normalised(path):
     return [shard.weights.tolist() for shard in made]
 
 
-def killed(out, path, who, step, delay):
-    """The rank `who` kills itself some time after it has begun a step."""
+def killed(out, path, who, step, delay, how=signal.SIGKILL):
+    """The rank `who` sends itself a signal some time after it has begun a step."""
     advance, rank = tt.Trainer.advance, int(torch.distributed.get_rank())
     began = time.monotonic()
 
@@ -80,7 +80,7 @@ def killed(out, path, who, step, delay):
         nonlocal began
         began = time.monotonic()  # of the last step that this rank has begun
         if rank == who and self.step == step:
-            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            threading.Timer(delay, os.kill, (os.getpid(), how)).start()
         return advance(self)
 
     tt.Trainer.advance = watched
@@ -286,6 +286,20 @@ class Train(unittest.TestCase):
                     self.assertLess(seconds, 10 + 5)
                     self.assertIn(f"rank {who} stopped", text)
                 ranks.run(after, training, out, self.path, {})
+                self.assert_same_run(out)
+
+    def test_a_rank_that_is_stopped_is_named(self):
+        for who, step in ((0, 1), (2, 7)):
+            with self.subTest(who=who):
+                out = self.out(f"stopped{who}")
+                outcomes = ranks.start(3, killed, out, self.path, who, step, 0.0, signal.SIGSTOP, timeout=4, stopped=(who,))
+                self.assertEqual(outcomes[who], ("late",))
+                for rank in {0, 1, 2} - {who}:
+                    self.assertEqual(outcomes[rank][0], "result", outcomes[rank][-1])
+                    seconds, text = outcomes[rank][1]
+                    self.assertLess(seconds, 4 + 5)
+                    self.assertIn(f"rank {who} stopped: no sign of life", text)
+                ranks.run(2, training, out, self.path, {})
                 self.assert_same_run(out)
 
     def test_ranks_that_differ_are_refused_before_any_work(self):
