@@ -4,6 +4,7 @@
     torchrun --nproc-per-node 4 bench/scale.py measure [--graph FILE | --side 512]   # a line of JSON for each mask
     torchrun --nproc-per-node 2 bench/scale.py overlap --side 512   # how much of the exchanges is hidden behind local rows
     python bench/scale.py one-rank [--side 256]     # every mask over one rank against the mask of one process
+    python bench/scale.py partitions --graph FILE [--parts 4 16 64]   # halo rows of every method
     python bench/scale.py shards [--edges 8000000]  # peak memory of shard_edge_list on a random graph
     python bench/scale.py step [--graph FILE]            # time and memory of a training step
     python bench/scale.py halo [--parts 64]         # halo rows over many parts, counted in one process, in the same form
@@ -24,7 +25,7 @@ import time
 import topomask as tm
 import torch
 import torch.distributed as c10d
-from scale_process import FEATURES, HEADS, VALUE_DIM, graph_of, one_rank, shards
+from scale_process import FEATURES, HEADS, VALUE_DIM, graph_of, one_rank, partitions, shards
 from topomask.dist.exchange import halo_of
 
 
@@ -280,6 +281,9 @@ if __name__ == "__main__":
     alone.add_argument("--repeats", type=int, default=12)
     alone.add_argument("--masks", nargs="*", help="those of these names; all without")
     alone.set_defaults(run=one_rank)
+    divided = commands.add_parser("partitions")
+    divided.add_argument("--parts", type=int, nargs="+", default=[4, 16, 64])
+    divided.set_defaults(run=partitions)
     written = commands.add_parser("shards")
     written.add_argument("--nodes", type=int, default=1_000_000)
     written.add_argument("--edges", type=int, default=8_000_000)
@@ -289,7 +293,7 @@ if __name__ == "__main__":
     whole.add_argument("--repeats", type=int, default=3)
     whole.add_argument("--chunk", type=int, default=8192, help="rows that a block computes at once; 0: all")
     whole.set_defaults(run=step)
-    for command in (one, counted, hidden, alone, whole):
+    for command in (one, counted, hidden, alone, divided, whole):
         command.add_argument("--graph", help="a file that read_graph reads")
         command.add_argument("--side", type=int, default=512, help="a square grid of this side, without --graph")
         command.add_argument("--method", default="automatic")

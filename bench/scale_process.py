@@ -1,4 +1,4 @@
-"""What attention over ranks costs that one process can measure: the commands `one-rank` and `shards` of scale.py."""
+"""What attention over ranks costs that one process can measure: the commands `one-rank`, `partitions` and `shards` of scale.py."""
 
 import glob
 import json
@@ -79,6 +79,21 @@ def one_rank(arguments):
         made = {"mask": name, "nodes": nodes, "repeats": arguments.repeats, "load": round(os.getloadavg()[0], 1)}
         made |= {"one_rank_milliseconds": round(least[0], 2), "plain_milliseconds": round(least[1], 2)}
         print(json.dumps({**made, "ratio": round(least[0] / least[1], 3), "median_over_least": round(max(spread), 3)}), flush=True)
+
+
+def partitions(arguments):
+    """Halo rows of all parts together, for attention over neighbours, and the processor time of each method."""
+    graph = graph_of(arguments)
+    methods = (["metis"] if tm.dist.has_metis() else []) + ["cuthill_mckee", "ranges"]
+    for method in methods:
+        for parts in arguments.parts:
+            start = time.process_time()
+            cut = tm.dist.partition(graph, parts, method)
+            seconds = time.process_time() - start
+            found = cut.statistics(graph)
+            made = {"method": method, "nodes": graph.num_nodes, "parts": parts, "halo": int(found.halo.sum())}
+            made |= {"share": float(f"{made['halo'] / graph.num_nodes:.2g}"), "cut_entries": found.cut_entries}
+            print(json.dumps({**made, "processor_seconds": round(seconds, 2)}), flush=True)
 
 
 def shards(arguments):
