@@ -1,9 +1,11 @@
 """Every field of every options struct of the C++ headers is an argument of the Python functions and classes that take its place."""
 
 import inspect
+import itertools
 import re
 import unittest
 
+import torch
 from support import ROOT, Case, tm
 
 HEADERS = sorted((ROOT / "include" / "topomask").rglob("*.h"))
@@ -31,6 +33,7 @@ TAKEN = {
     "TransformerConvOptions": (tm.pyg.TransformerConv,),
     "WalkOptions": (tm.WalkOptions,),
 }
+READ_LIMITS = {"ReadLimits": (tm.read_graph, tm.read_snap, tm.read_metis, tm.read_matrix_market, tm.read_npz)}
 RENAMED = {
     ("ReadOptions", "weight_dtype"): {"dtype"},
     ("ReadOptions", "limits"): {"max_nodes", "max_edges", "max_isolated"},
@@ -66,6 +69,36 @@ def options_structs():
     return found
 
 
+NAMED = {
+    "true": True,
+    "false": False,
+    "": None,
+    "at::kFloat": torch.float32,
+    "kDefaultMemoryBudget": tm.mask.DEFAULT_MEMORY_BUDGET,
+}
+
+
+def value(text):
+    """A default value of C++ as Python has it: numbers, powers of two, a string for an enumerator, None for nothing."""
+    if text in NAMED:
+        return NAMED[text]
+    power = re.fullmatch(r"int64_t\{1\} << (\d+)", text)
+    choice = re.fullmatch(r"(?:\w+::)+(\w+?)(?:\(\))?", text)
+    return 2 ** int(power[1]) if power else choice[1] if choice else float(text)
+
+
+def defaults():
+    """(struct, field) → the default value of every field that has one."""
+    text = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in HEADERS)
+    for name, body in re.findall(r"^struct (\w+Options|ReadLimits)\b[^;{]*\{(.*?)^\};", text, re.M | re.S):
+        found = re.findall(r"^  (?!static|void|template|using)[\w:<>&(), ]*?[\w>)] (\w+)\s*=\s*([^;]*);", body, re.M)
+        yield from (
+            ((name, field), value("" if default == "{}" else default))
+            for field, default in found
+            if name in {**TAKEN, **READ_LIMITS}
+        )
+
+
 def arguments(function):
     return set(getattr(function, "__dataclass_fields__", None) or inspect.signature(function).parameters)
 
@@ -90,6 +123,25 @@ class Options(Case):
                 wanted = set().union(*(RENAMED.get((name, field), {field}) for field in fields))
                 with self.subTest(struct=name, function=function.__name__):
                     self.assertEqual(wanted - arguments(function), set())
+
+    def test_defaults_are_the_same(self):
+        found = dict(defaults())
+        self.assertEqual(found["PowerSeriesOptions", "max_sparse_entries"], 1 << 26)
+        self.assertEqual(found["AttentionOptions", "features"], "relu")
+        self.assertGreater(len(found), 60)
+        budget = re.search(r"kDefaultMemoryBudget = int64_t\{1\} << (\d+);", (ROOT / "include/topomask/planner.h").read_text())
+        self.assertEqual(tm.mask.DEFAULT_MEMORY_BUDGET, 1 << int(budget[1]))
+        compared = 0
+        self.assertIsNone(found.pop(("ReadOptions", "limits")))  # READ_LIMITS
+        for (name, field), default in found.items():
+            names = RENAMED.get((name, field), {field})
+            for function, argument in itertools.product({**TAKEN, **READ_LIMITS}[name], names):
+                argument = inspect.signature(function).parameters.get(argument)
+                if argument is not None and argument.default is not inspect.Parameter.empty:
+                    compared += 1
+                    with self.subTest(struct=name, field=field, function=function.__name__):
+                        self.assertEqual(argument.default, default)
+        self.assertGreater(compared, 90)
 
     def test_walk_options_have_the_same_fields_in_the_same_order(self):
         self.assertEqual(options_structs()["WalkOptions"], list(tm.WalkOptions.__dataclass_fields__))
