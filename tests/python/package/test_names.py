@@ -47,6 +47,8 @@ METHODS = {  # by class, those that Python has in another form, and the form
     "NeighbourWalks": {"num_nodes": "nodes"},
     "SparsePattern": {
         "device": "that of its tensors",
+        "known_product": "of the library's own masks",
+        "product": "of the library's own masks",
         "tensors": "fields",
         "tiles": "of the library's own masks",
         "transposed": "of the library's own masks",
@@ -86,8 +88,8 @@ def members(text, name):
     """Static, const and virtual methods of a class that are public."""
     body = re.search(rf"^class {name}\b[^;{{]*\{{(.*?)^\}};", text, re.M | re.S)
     public = re.split(r" (?:private|protected):", body[1])[0]
-    statics = re.findall(r"^  static [\w:<>&]+ (\w+)\(", public, re.M)
-    consts = re.findall(r"^  (?:virtual )?(?:const )?[\w:<>&,]+&? (\w+)\([^)]*\)\s*const", public, re.M)
+    statics = re.findall(r"^  static [\w:<>&, ]+? (\w+)\(", public, re.M)
+    consts = re.findall(r"^  (?!static|friend|using)[\w:<>&, ]*?[ &](\w+)\([^)]*\)\s*const", public, re.M)
     return set(statics) | set(consts)
 
 
