@@ -337,7 +337,7 @@ def frontier_tables(results):
         anew = {method: results.time(graph, nodes, method, "anew") for method in items}
         best = pareto({method: (item["real_time"], item["mask_error"]) for method, item in items.items()})
         best_anew = pareto({method: (anew[method], item["mask_error"]) for method, item in items.items() if anew[method]})
-        rows = [["method", "route", "entries a row", "mask error", "graph error", "output error", "attention, ms", "anew, ms"]]
+        rows = [["method", "route", "entries a row", "mask error", "graph error", "output error", "attention, ms", "with mask, ms"]]
         for method, item in sorted(items.items(), key=lambda pair: pair[1]["real_time"]):
             rows.append(
                 [

@@ -9,7 +9,7 @@
 #   RADHAR=FILE    radhar.npz; without it, `radhar` is left out
 #   SEEDS="0 1 2"   DEVICE=cpu   PRECISION=float32   TOPOMASK=build/release/bin/topomask
 #   EPOCHS=60       of SHREC16; RADHAR_EPOCHS=12
-#   REPORT=0        no OUT/SET.html, whose pictures are predicted anew
+#   REPORT=0        no OUT/SET.html, whose pictures are predicted again
 #   VARIANTS        as jobs.sh has them; JOBS and other variables as in jobs.sh
 # Prints a table, which OUT/table.md keeps, and what the runs were made from.
 set -euo pipefail

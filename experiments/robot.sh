@@ -18,7 +18,7 @@
 #   JOBS=1           runs at once, on one GPU; the large tier runs one at a time
 #   OMP_NUM_THREADS=4   threads of each: five runs with 16 threads each on 16 cores took 20 times as long as one
 #   MPS=1            a daemon of nvidia-cuda-mps-control for the runs, which otherwise take turns on the GPU
-#   REPORT=0         no film strips: they are predicted anew, which takes minutes on a CPU
+#   REPORT=0         no film strips: they are predicted again, which takes minutes on a CPU
 #   SECONDS_LEFT=540, BEGUN, TOPOMASK as in run.sh: runs save where they are when it is over, and go on next time
 set -euo pipefail
 here=$(dirname "$0")

@@ -17,7 +17,7 @@
 #   FRAMES="16 64 256 1024"   TOKENS=32768   of `throughput`, which writes OUT/throughput.md
 #   TIMED="softmax linear grf few=grf,model.walkers=2"   its variants; grf_n4 has 4 walkers that halt with p = 1/2, and
 #                     the others those of examples/video.json
-#   REPORT=0          no OUT/SET.html, whose pictures are predicted anew
+#   REPORT=0          no OUT/SET.html, whose pictures are predicted again
 #   JOBS and other variables as in jobs.sh
 set -euo pipefail
 here=$(dirname "$0")

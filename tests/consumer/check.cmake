@@ -1,4 +1,4 @@
-# Installs the built tree, moves it, and builds and runs a program against it that knows only where it lies.
+# Installs the built tree, moves it, and builds and runs a program against it that is told its folder and nothing else.
 #   cmake -DBUILD_DIR=... -DSOURCE_DIR=... -DTORCH_DIR=... -DCXX_COMPILER=... -P check.cmake
 
 set(scratch "${BUILD_DIR}/install_consumer")
