@@ -23,8 +23,6 @@ struct GraphMaskSetting {
   int64_t heads = 1;
   uint64_t seed = 0;     ///< of the model
   bool softmax = false;  ///< attention needs the mask's entries one by one
-
-  at::Tensor coefficients(int64_t terms) const;  ///< float32 [heads, terms]: exp(−decay·k)
 };
 
 /// The mask of one layer over any batch of graphs, as a module that owns its learned parameters. Layers register it as
@@ -40,12 +38,33 @@ class GraphMask : public torch::nn::Module {
   /// attention through kernels, which takes block_linear_attention instead of a mask.
   virtual MaskPtr mask(const GraphSample& sample, const GraphStructure& structure) const = 0;
 
+  /// The function that is learned, [heads, K], with its present values: of hops or distances, or what is added to
+  /// logits at each distance. Undefined, as here, for masks without one; the report draws it.
+  virtual at::Tensor modulation() const { return {}; }
+
  protected:
   const GraphMaskSetting& setting() const { return setting_; }
   at::Tensor learnt(const std::string& name, const at::Tensor& start);  ///< a parameter, or a buffer: learn_mask
 
  private:
   GraphMaskSetting setting_;
+};
+
+/// A mask made from a function f of hops or distances for each head, which starts at exp(−decay·k). The parameter is f
+/// under its name, or with options.positive_mask log f under "log_" and its name.
+class FunctionGraphMask : public GraphMask {
+ public:
+  FunctionGraphMask(const GraphMaskSetting& setting, const std::string& name);
+
+  at::Tensor modulation() const override { return setting().options.learn_mask ? f() : at::Tensor(); }
+
+ protected:
+  int64_t terms() const { return setting().options.hops + 1; }
+  at::Tensor f() const;                    ///< [heads, terms], differentiable in the parameter
+  at::TensorOptions working_type() const;  ///< dtype and device of the parameter
+
+ private:
+  at::Tensor learned_;
 };
 
 using GraphMaskFactory = std::function<std::shared_ptr<GraphMask>(const GraphMaskSetting&)>;

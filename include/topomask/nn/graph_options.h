@@ -33,6 +33,7 @@ struct GraphModelOptions {
   int64_t favor_features = 0;
   std::string mask = "gkat";
   bool learn_mask = true;
+  bool positive_mask = false;
   int64_t walkers = 50;
   int64_t hops = 3;
   double halting_probability = 0.5;
@@ -88,6 +89,9 @@ void visit(Visitor& v, GraphModelOptions& o) {
     "of gkat and transformer: none, grf, ad_hoc, series, diffusion, gkat, frequency, neighbours, shortest_path, "
     "forest, spanning_forest, sequence");
   v("learn_mask", o.learn_mask, "learn the mask's function, one for each layer and head");
+  v("positive_mask", o.positive_mask,
+    "learn the logarithm of the function of hops or distances, so that the function stays positive (grf, ad_hoc, "
+    "series, forest, spanning_forest, sequence)");
   v("walkers", o.walkers, "random walks from each node (grf, ad_hoc, gkat, frequency)");
   v("hops", o.hops, "longest walk, highest power of the series, largest distance that has a value of its own");
   v("halting_probability", o.halting_probability,

@@ -45,8 +45,18 @@ at::Tensor GraphMask::learnt(const std::string& name, const at::Tensor& start) {
   return setting_.options.learn_mask ? register_parameter(name, start) : register_buffer(name, start);
 }
 
-at::Tensor GraphMaskSetting::coefficients(int64_t terms) const {
-  return at::exp(at::arange(terms, at::kFloat) * -options.decay).repeat({heads, 1});
+FunctionGraphMask::FunctionGraphMask(const GraphMaskSetting& setting, const std::string& name) : GraphMask(setting) {
+  const GraphModelOptions& options = setting.options;
+  const at::Tensor log = (at::arange(terms(), at::kFloat) * -options.decay).repeat({setting.heads, 1});
+  learned_ = options.positive_mask ? learnt("log_" + name, log) : learnt(name, log.exp());
+}
+
+at::Tensor FunctionGraphMask::f() const {
+  return setting().options.positive_mask ? learned_.exp() : learned_;
+}
+
+at::TensorOptions FunctionGraphMask::working_type() const {
+  return at::device(learned_.device()).dtype(learned_.scalar_type());
 }
 
 }  // namespace topomask

@@ -9,7 +9,7 @@
 #include "tasks/from_data.h"
 #include "tasks/graphs/augment.h"
 #include "tasks/scores.h"
-#include "topomask/nn/parameters.h"
+#include "topomask/nn/graph_mask.h"
 
 namespace topomask {
 namespace {
@@ -130,10 +130,10 @@ std::vector<std::string> GraphTask::classes() {
 
 at::Tensor GraphTask::modulation() {
   std::vector<at::Tensor> functions;  // of the layers' masks, [H, K]
-  for (const auto& item : model().named_parameters()) {
-    const bool of_mask = parameter_kind(item.key(), item.value()) == ParameterKind::mask;
-    if (!of_mask || item.value().dim() != 2) continue;
-    functions.push_back(item.value());
+  for (const auto& module : model().modules()) {
+    const auto* mask = dynamic_cast<const GraphMask*>(module.get());
+    if (mask == nullptr) continue;
+    if (at::Tensor function = mask->modulation(); function.defined()) functions.push_back(function.detach());
   }
   return stack_heads(std::move(functions));
 }

@@ -38,8 +38,9 @@ inline at::Tensor dense_hops(const WalkTable& table, bool loads) {
 
 /// The mask of one layer over all nodes of a set, dense and differentiable in the layer's own parameter: [H or 1, N,
 /// N]. `parameter` is undefined where there is none. Walks are sampled again as the model should.
-inline at::Tensor dense_graph_mask(const GraphModel& model, const GraphSet& set, const at::Tensor& parameter) {
+inline at::Tensor dense_graph_mask(const GraphModel& model, const GraphSet& set, const at::Tensor& learned) {
   const GraphModelOptions& o = model.options();
+  const at::Tensor parameter = o.positive_mask ? learned.exp() : learned;
   const at::Tensor a = (set.graph.matrix().dense() != 0).to(at::kDouble), degree = a.sum(1);
   const at::Tensor root = at::where(degree > 0, degree.clamp_min(1).rsqrt(), 0);
   const at::Tensor w = root.unsqueeze(1) * a * root;

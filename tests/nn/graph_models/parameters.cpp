@@ -128,8 +128,21 @@ TEST(GraphModelParameters, OfMasksAreKnownAsSuch) {
     };
     o.learn_mask = true;
     EXPECT_EQ(count(), 2 * 2 * 4);  // layers, heads, hops + 1
+    o.positive_mask = true;
+    EXPECT_EQ(count(), 2 * 2 * 4);
     o.learn_mask = false;
     EXPECT_EQ(count(), 0);
+  }
+}
+
+TEST(GraphModelParameters, APositiveFunctionNeedsAMaskThatHasOne) {
+  for (const char* mask : {"diffusion", "shortest_path", "neighbours", "gkat", "none"}) {
+    GraphModelOptions o = motif("transformer");
+    o.width = 8;
+    o.mask = mask;
+    o.positive_mask = true;
+    EXPECT_ERROR(make_graph_model(o), std::string("graph model: positive_mask must be false for mask ") + mask);
+    EXPECT_ERROR(o.check("train: model."), std::string("train: model.positive_mask must be false for mask ") + mask);
   }
 }
 

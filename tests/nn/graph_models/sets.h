@@ -122,6 +122,16 @@ inline std::vector<Named> models_of_every_kind() {
       models.push_back({std::string(attention) + " " + mask, o, std::string(mask) == "forest"});
     }
   }
+  for (const char* mask : {"grf", "ad_hoc", "series", "forest", "spanning_forest", "sequence"}) {
+    GraphModelOptions o;
+    o.kind = "transformer";
+    o.mask = mask;
+    o.positive_mask = true;
+    o.width = 8;
+    o.walkers = 6;
+    o.hops = 4;
+    models.push_back({std::string("relu positive ") + mask, o, std::string(mask) == "forest"});
+  }
   return models;
 }
 

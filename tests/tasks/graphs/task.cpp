@@ -268,6 +268,39 @@ TEST(GraphTask, LearnedFunctionsAreThoseOfEachLayersHeads) {
   EXPECT_TRUE(f[1].slice(0, 1).isnan().all().item<bool>());  // heads that the second layer does not have
 }
 
+TEST(GraphTask, LearnedFunctionsArePositiveWhereTheirLogarithmsAreLearned) {
+  RunConfig config = motif_run();
+  config.graph_model.mask = "series";
+  config.graph_model.decay = 0.25;
+  config.graph_model.positive_mask = true;
+  const std::unique_ptr<Task> task = make_task(config);
+  task->open_training();
+  task->make_model(at::kCPU);
+  const at::Tensor start = at::exp(at::arange(4) * -0.25).expand({2, 2, 4});
+  EXPECT_TRUE(at::allclose(task->modulation(), start));
+  config.graph_model.learn_mask = false;
+  const std::unique_ptr<Task> fixed = make_task(config);
+  fixed->open_training();
+  fixed->make_model(at::kCPU);
+  EXPECT_FALSE(fixed->modulation().defined());
+}
+
+TEST(GraphTask, LearnedFunctionsOfShortestPathsAreWhatIsAddedToLogits) {
+  RunConfig config = motif_run();
+  config.graph_model.mask = "shortest_path";
+  config.graph_model.decay = 0.25;
+  const std::unique_ptr<Task> task = make_task(config);
+  task->open_training();
+  task->make_model(at::kCPU);
+  // Layers, heads, and a value for each distance up to hops = 3 and one for all longer ones.
+  EXPECT_TRUE(at::allclose(task->modulation(), (at::arange(5) * -0.25).expand({2, 2, 5})));
+  config.graph_model.learn_mask = false;
+  const std::unique_ptr<Task> fixed = make_task(config);
+  fixed->open_training();
+  fixed->make_model(at::kCPU);
+  EXPECT_FALSE(fixed->modulation().defined());
+}
+
 TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {
   const ScratchFolder folder;
   RunConfig config = motif_run();
@@ -279,6 +312,10 @@ TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {
   config = motif_run();
   config.train.accumulation = 12;  // the last step of an epoch has 8 graphs
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "accumulation must be in [1, 8]");
+  config = motif_run();
+  config.graph_model.positive_mask = true;
+  config.graph_data.kind = "tu";  // of no path: the model is refused before data are read
+  EXPECT_ERROR(train(config, folder / "run", kQuiet), "train: model.positive_mask must be false for mask gkat");
   config = motif_run();
   config.graph_data.generated_validation = 0;
   config.train.select = "best";

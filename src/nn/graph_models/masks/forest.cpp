@@ -11,24 +11,20 @@ namespace topomask {
 namespace {
 
 /// f(distance in a forest), f a learnable table of options.hops + 1 values for each head and 0 beyond.
-class TreeGraphMask : public GraphMask {
+class TreeGraphMask : public FunctionGraphMask {
  public:
-  explicit TreeGraphMask(const GraphMaskSetting& setting)
-      : GraphMask(setting), f_(learnt("f", setting.coefficients(setting.options.hops + 1))) {}
+  explicit TreeGraphMask(const GraphMaskSetting& setting) : FunctionGraphMask(setting, "f") {}
 
   MaskPtr mask(const GraphSample& sample, const GraphStructure& structure) const override {
     const Forest forest(parents(sample, structure).to(at::kCPU));
-    if (f_.is_cpu()) return tree_mask(forest, DistanceFunction::table(f_));
+    const at::Tensor table = f();
+    if (table.is_cpu()) return tree_mask(forest, DistanceFunction::table(table));
     // Trees are taken apart on the CPU; the mask moves to the GPU and takes its table there.
-    return tree_mask(forest, DistanceFunction::table(f_.detach().cpu()))->to(f_.device())->rebuild({f_});
+    return tree_mask(forest, DistanceFunction::table(table.detach().cpu()))->to(table.device())->rebuild({table});
   }
 
  protected:
   virtual at::Tensor parents(const GraphSample& sample, const GraphStructure& structure) const = 0;  ///< −1 at roots
-  const at::Tensor& f() const { return f_; }
-
- private:
-  at::Tensor f_;
 };
 
 /// The forest is kept as parent − node, 0 at roots, which needs no renumbering in a batch.

@@ -10,10 +10,9 @@ namespace {
 using WalkMaskRule = MaskPtr (*)(const WalkTable& walks, const at::Tensor& f);
 
 /// Φ̂Φ̂ᵀ from walks kept for the whole data set, with a learnable function f of the hops for each head.
-class GrfGraphMask final : public GraphMask {
+class GrfGraphMask final : public FunctionGraphMask {
  public:
-  GrfGraphMask(const GraphMaskSetting& setting, WalkMaskRule rule)
-      : GraphMask(setting), rule_(rule), f_(learnt("f", setting.coefficients(setting.options.hops + 1))) {}
+  GrfGraphMask(const GraphMaskSetting& setting, WalkMaskRule rule) : FunctionGraphMask(setting, "f"), rule_(rule) {}
 
   void prepare(const GraphSet& set, int64_t epoch, GraphStructure& structure) const override {
     if (structure.walks.contains(key())) return;
@@ -25,14 +24,13 @@ class GrfGraphMask final : public GraphMask {
     const auto found = structure.walks.find(key());
     TORCH_CHECK(found != structure.walks.end(),
                 "graph model: structure must come from this model's structure(), got one without ", key());
-    return rule_(found->second.to(at::device(f_.device()).dtype(f_.scalar_type())), f_);
+    return rule_(found->second.to(working_type()), f());
   }
 
  private:
   std::string key() const { return walks_key("grf", setting()); }
 
   WalkMaskRule rule_;
-  at::Tensor f_;
 };
 
 const GraphMaskRegistration kGrfGraphMask("grf", [](const GraphMaskSetting& setting) {

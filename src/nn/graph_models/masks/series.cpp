@@ -13,10 +13,9 @@ constexpr const char* kPowers = "powers";
 
 /// Σ_k α_k W^k with learnable α for each head. The powers on the K-hop neighbourhood are kept for the whole data set,
 /// [K, entries] where that is at most max_entries numbers; beyond, products with W take their place.
-class SeriesGraphMask final : public GraphMask {
+class SeriesGraphMask final : public FunctionGraphMask {
  public:
-  explicit SeriesGraphMask(const GraphMaskSetting& setting)
-      : GraphMask(setting), alpha_(learnt("alpha", setting.coefficients(terms()))) {}
+  explicit SeriesGraphMask(const GraphMaskSetting& setting) : FunctionGraphMask(setting, "alpha") {}
 
   void prepare(const GraphSet& set, int64_t, GraphStructure& structure) const override {
     if (structure.matrices.contains(kPowers)) return;
@@ -33,20 +32,15 @@ class SeriesGraphMask final : public GraphMask {
   }
 
   MaskPtr mask(const GraphSample& sample, const GraphStructure& structure) const override {
-    const auto options = at::device(alpha_.device()).dtype(alpha_.scalar_type());
+    const at::TensorOptions options = working_type();
     if (const auto found = structure.matrices.find(kPowers); found != structure.matrices.end()) {
       const c10::impl::ExcludeDispatchKeyGuard exact(c10::autocast_dispatch_keyset);  // a mask stays in float32
       const SparseMatrix powers = found->second.to(options);
-      return sparse_mask({powers.pattern, at::matmul(alpha_, powers.values)});
+      return sparse_mask({powers.pattern, at::matmul(f(), powers.values)});
     }
     const PowerSeriesOptions limit{.max_sparse_entries = setting().options.max_entries / terms()};
-    return power_series_mask(sample.graph.normalised(setting().options.edge_scale).to(options), alpha_, limit);
+    return power_series_mask(sample.graph.normalised(setting().options.edge_scale).to(options), f(), limit);
   }
-
- private:
-  int64_t terms() const { return setting().options.hops + 1; }
-
-  at::Tensor alpha_;
 };
 
 const GraphMaskRegistration kSeriesGraphMask("series", [](const GraphMaskSetting& setting) {

@@ -22,6 +22,8 @@ class ShortestPathGraphMask final : public GraphMask {
             "bias",
             at::arange(setting.options.hops + 2, at::kFloat).mul(-setting.options.decay).repeat({setting.heads, 1}))) {}
 
+  at::Tensor modulation() const override { return setting().options.learn_mask ? bias_ : at::Tensor(); }
+
   void prepare(const GraphSet& set, int64_t, GraphStructure& structure) const override {
     if (structure.matrices.contains(kDistances)) return;
     const PatternPtr pairs = pairs_inside(set.offsets, setting().options.max_entries, "mask shortest_path");
