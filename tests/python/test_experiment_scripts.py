@@ -146,8 +146,11 @@ class Scripts(unittest.TestCase):
         gkat, series = (found[f"IMDB-BINARY/{m}-0.0"][0]["parameters"] for m in ("gkat", "series"))
         self.assertEqual(series - gkat, 3 * 4 * 4)  # layers, heads, hops + 1
         found = self.planned("trees.sh", SEEDS="2")
-        self.assertEqual(len(found), 6)
+        self.assertEqual(len(found), 8)
         self.assertEqual(found["wordnet/tree-2"][1]["data.split_seed"], "2")
+        for part in ("words", "wordnet"):
+            (tree, _), (positive, settings) = found[f"{part}/tree-2"], found[f"{part}/positive-2"]
+            self.assertEqual((positive["parameters"], settings["model.positive_mask"]), (tree["parameters"], "true"))
 
     def test_settings_are_chosen_on_validation_data_and_then_used(self):
         # A tool that is best at 1e-2 for gcn and at 5e-3 with dropout .2 for the others.
