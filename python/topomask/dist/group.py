@@ -32,8 +32,8 @@ class Group:
     are sent in pieces, since Gloo fails on those of several gigabytes; the same on every rank.
 
     bytes_sent, messages: what this rank has sent to others so far, in all-reduces and all-gathers as rings send it, in a broadcast the
-    source to every other rank; seconds_waited: for exchanges that were not over when their result
-    was needed. Making one is a collective call.
+    source to every other rank; seconds_waited: for exchanges that were not over when their result was needed. Making one is a
+    collective call.
     """
 
     def __init__(self, process_group: Any = None, *, message_bytes: int = DEFAULT_MESSAGE_BYTES) -> None:

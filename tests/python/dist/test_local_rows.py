@@ -105,6 +105,7 @@ def refused():
         refusal(_raised, plan, owners, parts, rank, foreign if rank != 1 else torch.tensor([3, 2]), name),
         refusal(_raised, plan, other, parts, rank, others, name),
         refusal(_raised, local, owners, parts, rank, offsets, columns, name),
+        refusal(_raised, plan, owners[:-5] if rank == 1 else owners, parts, rank, foreign, name),
     ]
 
 
@@ -126,11 +127,12 @@ class LocalRows(unittest.TestCase):
 
     def test_what_one_rank_refuses_all_refuse(self):
         found = ranks.run(3, refused)
-        for rank, (nodes, cut, rows) in enumerate(found):
+        for rank, (nodes, cut, rows, short) in enumerate(found):
             said = "rank 1 of the group has refused its arguments; its error says why"
             self.assertRegex(nodes, "^HaloPlan: " + ("needed must be ascending and distinct" if rank == 1 else said))
             self.assertRegex(cut, "^HaloPlan: partition must be the same on all ranks, got another on rank [01] of the group")
             self.assertRegex(rows, "^LocalRows: " + (r"rows must be \[10, 30\], the rows that" if rank == 1 else said))
+            self.assertRegex(short, "^HaloPlan: " + (r"needed must be in \[0, 25\), got 2[5-9]" if rank == 1 else said))
 
 
 if __name__ == "__main__":
