@@ -40,6 +40,7 @@ compile_kernel() {
 }
 export nvcc
 export -f compile_kernel
+# shellcheck disable=SC2016  # for the inner shell
 printf '%s\0' "${kernels[@]}" | xargs -0 -P "$jobs" -I{} bash -c 'compile_kernel "$1"' compile {}
 
 # What every glue file includes is parsed once, which takes far longer than the rest of each.

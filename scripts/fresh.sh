@@ -74,7 +74,8 @@ remove=()
 clean_up() {
   if [[ -n $running ]]; then
     kill -KILL "$running" 2>/dev/null || true
-    sleep 1
+    wait "$running" 2>/dev/null || true
+    sleep 0.5  # until what is in it has ended
   fi
   ((${#remove[@]} == 0)) || rm -rf --one-file-system "${remove[@]}"
 }
