@@ -233,6 +233,9 @@ class Compile(Case):
             for what, given in (("attention", [q, k, v]), ("matmul", [q])):
                 arguments = ([*given, *parameters], len(given), mask._number, what, "automatic", None, 1e-6, 1 << 32)
                 torch.library.opcheck(tm.ops.apply_mask.default, arguments)
+                plain = ([x.detach() for x in arguments[0]], *arguments[1:])
+                grad = torch.rand_like(tm.ops.apply_mask.default(*plain))
+                torch.library.opcheck(tm.ops.apply_mask_backward.default, (grad, *plain))
 
     def test_products(self):
         for name in ("grf", "toeplitz", "diffusion", "python"):
