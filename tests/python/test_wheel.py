@@ -1,8 +1,8 @@
 """The wheel, installed by plain `pip install .` into a fresh virtual environment that has only torch in it, and used from there.
 
 The library is the one already built (TOPOMASK_LIBRARY): the wheel is made around it, so that nothing is compiled a second time.
-TOPOMASK_WHEEL names a wheel from `make wheel` to install instead, whose library is also checked for where it looks for torch:
-    TOPOMASK_WHEEL=$(make -s wheel | tail -n 1) .venv/bin/python tests/python/test_wheel.py
+TOPOMASK_WHEEL names a wheel from `make wheel` to install instead, whose library is also checked for what it is linked with and
+where it looks for torch. `scripts/wheel.sh --test` builds such a wheel and runs this file with it.
 Exits with 77, which ctest takes for skipped, where pip cannot get scikit-build-core.
 """
 
@@ -103,6 +103,14 @@ class Wheel(unittest.TestCase):
         said = run("readelf", "--dynamic", self.site / "topomask" / "libtopomask.so", check=True).stdout
         paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", said)
         self.assertEqual(paths, ["$ORIGIN/../torch/lib"], said)
+        self.assertEqual(re.findall(r"\(SONAME\).*\[(.*)\]", said), ["libtopomask.so"], "a wheel has no links between versions")
+
+    @unittest.skipUnless(WHEEL, "TOPOMASK_WHEEL names no wheel; a library that was built in place may be linked with METIS")
+    def test_the_library_needs_torch_and_what_every_linux_has(self):
+        said = run("readelf", "--dynamic", self.site / "topomask" / "libtopomask.so", check=True).stdout
+        needed = {re.match(r"[a-z_-]+", name)[0] for name in re.findall(r"\(NEEDED\).*\[(.*)\]", said)}
+        torch_has = {"libtorch", "libtorch_cpu", "libc", "libtorch_cuda", "libcudart", "libgomp"}
+        self.assertLessEqual(needed, torch_has | {"libz", "libstdc", "libm", "libgcc_s", "ld-linux-x"})
 
     def test_attention_and_its_gradients_beside_torch_alone(self):
         code = (
