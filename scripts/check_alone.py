@@ -9,8 +9,10 @@ itself or through headers of this project: nothing comes from a precompiled head
 named *kernel.cpp are compiled by themselves in every build, and are left out.
 
 clang++-14 comes first where it is installed, for its precompiled headers hold torch's templates ready, which the build's
-compiler instantiates in every file again: three times the time. What it refuses, the build's compiler decides: OpenMP's
-header, and C++20 that clang 14 does not know. Its warnings are ignored; those of the builds are errors.
+compiler instantiates in every file again: three times the time. What it refuses, the build's compiler decides, with the
+warnings of the builds as errors: OpenMP's header, and C++20 that clang 14 does not know. Of clang's warnings, those are errors
+that a neighbour can hide in a unity build: names that a file defines and does not use, or uses and does not define. The other
+warnings depend on no neighbour, and are errors in the unity builds.
 
     scripts/check_alone.py             sources and public headers
     scripts/check_alone.py --tests     and the tests
@@ -56,6 +58,8 @@ PRECOMPILED = {
 
 
 CLANG = "clang++-14"
+NEIGHBOURS = ["unused-function", "unused-const-variable", "unused-member-function", "unneeded-internal-declaration",
+              "undefined-internal", "undefined-inline"]  # fmt: skip
 
 
 class Compiler:
@@ -70,7 +74,9 @@ class Compiler:
         self.judge = [words[0], *kept, *common]
         self.clang = shutil.which(CLANG)
         self.command = (
-            [self.clang, *(w for w in kept if w.startswith("-std")), "-w", "-fPIC", *common] if self.clang else self.judge
+            [self.clang, *(w for w in kept if w.startswith("-std")), "-Wno-everything", "-fPIC", *common]
+            if self.clang
+            else self.judge
         )
         self.parts = {}  # by header of another library: the paths of all files that it includes, and its own
 
@@ -128,8 +134,12 @@ def precompiled_for(file, compiler):
 
 def checks(entries, compiler):
     """(file, what is precompiled for it, its flags) of every source and public header."""
+    seen = set()  # a test program may compile a file of another target, too
     for entry in entries:
         file = pathlib.Path(entry["file"])
+        if file in seen:
+            continue
+        seen.add(file)
         if file.suffix != ".cpp" or not file.is_relative_to(ROOT) or file.is_relative_to(BUILD) or file.name.endswith("kernel.cpp"):
             continue
         words = shlex.split(entry["command"])
@@ -178,8 +188,9 @@ def main():
         def check(job):
             file, name, flags = job
             use = compiler.use(name) if name else []
-            result = run(str(file), [*compiler.command, "-fsyntax-only", *use, *flags])
-            if compiler.clang and result[1].returncode != 0:
+            warnings = [f"-Werror={name}" for name in NEIGHBOURS if compiler.clang and file.suffix == ".cpp"]
+            result = run(str(file), [*compiler.command, *warnings, "-fsyntax-only", *use, *flags])
+            if compiler.clang and result[1].returncode != 0 and "[-Werror,-W" not in result[1].stderr:
                 result = run(str(file), [*compiler.judge, "-fsyntax-only", *flags])
             return result
 
