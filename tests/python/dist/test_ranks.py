@@ -122,6 +122,20 @@ def bytes_of_sums():
     return found
 
 
+def bytes_of_collectives():
+    """What a broadcast from the second rank, an all-gather and an all-reduce count."""
+    group, found = d.Group(), []
+    for call in (
+        lambda: group.broadcast(torch.ones(5), 1),
+        lambda: group.all_gather([1, 2, 3]),
+        lambda: group.all_reduce(torch.ones(6)),
+    ):
+        before = group.bytes_sent, group.messages
+        call()
+        found.append((group.bytes_sent - before[0], group.messages - before[1]))
+    return found
+
+
 def dies(who, how, calls):
     """Attention over and over; one rank stops after some calls."""
     graph = tm.Graph.grid(6, 7).to(F64)
@@ -230,6 +244,10 @@ class Ranks(unittest.TestCase):
         for found in ranks.run(4, bytes_of_sums):
             for forward, both, formula in found:
                 self.assertEqual((forward, both), (formula, 2 * formula))
+
+    def test_every_collective_is_counted(self):
+        for rank, found in enumerate(ranks.run(3, bytes_of_collectives)):
+            self.assertEqual(found, [(2 * 5 * 4, 1) if rank == 1 else (0, 0), (2 * 3 * 8, 1), (2 * 2 * 6 * 4 // 3, 1)])
 
     def test_a_rank_that_dies_is_named(self):
         for who, calls in ((0, 0), (2, 23)):
