@@ -27,6 +27,7 @@ if ! is_whole "$folder/mujoco"; then
   "$python" -m pip --version >/dev/null 2>&1 || fail "needs .venv, which scripts/torch.sh makes; MUJOCO names a folder to use instead"
   rm -rf "$folder"
   # Unpacked next to its place and renamed, so that an interrupted download leaves nothing that looks whole.
+  mkdir -p "$(dirname "$folder")"
   part=$(mktemp -d build/.mujoco-XXXXXX)
   trap 'rm -rf "$part"' EXIT
   echo "Fetching mujoco-core $wanted" >&2
@@ -34,7 +35,6 @@ if ! is_whole "$folder/mujoco"; then
     fail "mujoco-core $wanted could not be fetched from PyPI; MUJOCO names a folder to use instead"
   "$python" -m zipfile -e "$part"/mujoco_core-*.whl "$part/wheel" >&2
   is_whole "$part/wheel/mujoco" || fail "the wheel of mujoco-core $wanted has no library and headers"
-  mkdir -p "$(dirname "$folder")"
   mv "$part/wheel" "$folder"
 fi
 realpath "$folder/mujoco"
