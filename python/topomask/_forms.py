@@ -266,6 +266,18 @@ TILES = ("ones", "causal", "offsets", "matrix", "places", "hamming", "factors")
 _WEIGHTINGS = ("attention", "additive", "multiplicative")  # Weighting of C++, by number
 
 
+MOST_FUSED_WIDTH = int(_ops.static("Functions", "most_fused_width"))
+"""The widest rows of the fused kernels on a GPU."""
+
+
+def fused_kernel(dtype: torch.dtype, features: int, value_dim: int, device: str) -> bool:
+    """Whether there is one: on a GPU not for float64 and for rows that are wider. C++ has the same rule, which torch.compile cannot
+    ask while it traces."""
+    if device == "cpu":
+        return True
+    return dtype != torch.float64 and 1 <= features <= MOST_FUSED_WIDTH and 1 <= value_dim <= MOST_FUSED_WIDTH
+
+
 @dataclass(frozen=True)
 class Tiles(Form):
     """Tiles of M that are made where they are used, MaskTiles of C++. kernel: for kernel attention too, not for softmax alone."""
@@ -288,9 +300,7 @@ class Tiles(Form):
         return how.route == "fused" or (how.route == "automatic" and (self.kernel or how.what != "attention"))
 
     def chosen(self, how: How, q: Tensor, v: Tensor) -> Form | None:
-        # As `supports` of the operator says: on a GPU there are no kernels for float64 and for rows that are wider.
-        kernels = q.device.type == "cpu" or (q.dtype != torch.float64 and 1 <= q.shape[-1] <= 256 and 1 <= v.shape[-1] <= 256)
-        return self if kernels and self.serves(how) else None
+        return self if fused_kernel(q.dtype, q.shape[-1], v.shape[-1], q.device.type) and self.serves(how) else None
 
     def attention(self, mask: Any, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
         heads, own = mask._traced_heads, mask

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from . import _ops
 
 _LOW = (torch.bfloat16, torch.float16)
-WIDEST = 256  # of the rows that the kernel takes
+WIDEST = int(_ops.static("Functions", "most_norm_width"))  # of the rows that the kernel takes
+UNIT = int(_ops.static("Functions", "norm_width_unit"))  # of which their widths are multiples
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -23,10 +24,15 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 def supports(x: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> bool:
     """Whether the operator has a kernel on the GPU, as in C++."""
-    types = dtype == torch.float32 or dtype in _LOW if x.dtype == torch.float32 else dtype == x.dtype and dtype in _LOW
     width = x.shape[-1]
     affine = weight.dtype == bias.dtype and weight.dtype in (x.dtype, torch.float32) and weight.device == bias.device == x.device
-    return x.is_cuda and types and affine and weight.shape == (width,) and width <= WIDEST and width % 4 == 0
+    return x.is_cuda and affine and weight.shape == (width,) and has_kernel(width, x.dtype, dtype)
+
+
+def has_kernel(width: int, x: torch.dtype, dtype: torch.dtype) -> bool:
+    """Whether there is one for rows of x. C++ has the same rule, which torch.compile cannot ask while it traces."""
+    types = dtype == torch.float32 or dtype in _LOW if x == torch.float32 else dtype == x and dtype in _LOW
+    return types and 0 < width <= WIDEST and width % UNIT == 0
 
 
 class NormBeforeLinear(nn.LayerNorm):

@@ -1,6 +1,8 @@
 #include <sstream>
 
 #include "masks/names.h"
+#include "ops/fused_attention/op.h"
+#include "ops/layer_norm_rows/op.h"
 #include "ops/sparse_attention/limits.h"
 #include "python_bridge/objects.h"
 
@@ -101,6 +103,23 @@ void bind_functions(torch::Library& m) {
                     return favor_directions(features, head_dim, static_cast<uint64_t>(seed), orthogonal);
                   })
       .def_static("most_sparse_row_bytes", [] { return ops::sparse_attention::kMaxCudaRowBytes; })
+      .def_static("most_fused_width", [] { return ops::fused_attention::kMostCudaWidth; })
+      .def_static("most_norm_width", [] { return ops::layer_norm_rows::kMostCudaWidth; })
+      .def_static("norm_width_unit", [] { return ops::layer_norm_rows::kCudaWidthUnit; })
+      .def_static("fused_attention_supports",
+                  [](at::ScalarType dtype, int64_t features, int64_t value_dim, int64_t kind, int64_t weighting,
+                     at::Device device) {
+                    return ops::fused_attention::supports({.dtype = dtype,
+                                                           .features = features,
+                                                           .value_dim = value_dim,
+                                                           .kind = static_cast<TileKind>(kind),
+                                                           .weighting = static_cast<Weighting>(weighting),
+                                                           .device = device.type()});
+                  })
+      .def_static("layer_norm_rows_supports",
+                  [](int64_t width, at::ScalarType x, at::ScalarType dtype) {
+                    return ops::layer_norm_rows::supports(width, x, dtype);
+                  })
       .def_static("set_kept_memory_limit", [](int64_t bytes) { set_kept_memory_limit(bytes); })
       .def_static("kept_memory_limit", [] { return kept_memory_limit(); })
       .def_static("kept_memory", [] { return kept_memory(); })

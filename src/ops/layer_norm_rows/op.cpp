@@ -57,7 +57,7 @@ void check_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, c
 bool supports(int64_t width, at::ScalarType x, at::ScalarType dtype) {
   const auto is_low = [](at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; };
   const bool types = x == at::kFloat ? dtype == at::kFloat || is_low(dtype) : is_low(x) && dtype == x;
-  return types && width > 0 && width <= 256 && width % 4 == 0;
+  return types && width > 0 && width <= kMostCudaWidth && width % kCudaWidthUnit == 0;
 }
 
 bool supports(const Tensor& x, const Tensor& weight, const Tensor& bias, at::ScalarType dtype) {

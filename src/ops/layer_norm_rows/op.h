@@ -18,8 +18,11 @@ namespace ops::layer_norm_rows {
 at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
                 at::ScalarType dtype);
 
-/// Whether there is a kernel on the GPU: a width of 4, 8, …, 256, x in float32, bfloat16 or float16, `dtype` that of x
-/// or one of the latter two for x in float32.
+/// The widest rows of the kernels on a GPU; their widths are multiples of kCudaWidthUnit.
+inline constexpr int64_t kMostCudaWidth = 256, kCudaWidthUnit = 4;
+
+/// Whether there is a kernel on the GPU: a width of 4, 8, …, kMostCudaWidth, x in float32, bfloat16 or float16, `dtype`
+/// that of x or one of the latter two for x in float32.
 bool supports(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::ScalarType dtype);
 bool supports(int64_t width, at::ScalarType x, at::ScalarType dtype);
 
