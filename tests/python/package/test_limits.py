@@ -1,12 +1,14 @@
-"""Limits of kernels and numbers of enumerations that the package needs while torch.compile traces, when C++ cannot be asked."""
+"""What the package has twice, in C++ and in Python: rules of kernels and numbers of enumerations for torch.compile, which cannot ask
+C++ while it traces, and the format of episodes, which the library of Python does not read."""
 
+import ast
 import itertools
 import re
 import unittest
 
 import torch
 from support import ROOT, Case, tm
-from topomask import _forms, _layer_norm
+from topomask import _forms, _layer_norm, block_rows, episodes
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 CUDA = torch.device("cuda")
@@ -16,6 +18,13 @@ def enumerators(path, name):
     """Those of an enumeration of C++, in their order."""
     text = re.sub(r"//.*", "", (ROOT / path).read_text())
     return tuple(re.findall(r"\w+", re.search(rf"enum class {name}[^{{]*\{{(.*?)\}};", text, re.S)[1]))
+
+
+def constant(path, name):
+    """The value of a whole number or a text that C++ has under that name."""
+    text = re.search(rf"constexpr [^;]*?\b{name}(?:\[\])? = ([^;,]+)[;,]", (ROOT / path).read_text())[1]
+    power = re.fullmatch(r"int64_t\{1\} << (\d+)", text)
+    return 2 ** int(power[1]) if power else ast.literal_eval(text)
 
 
 def asked(name, *arguments):
@@ -44,6 +53,16 @@ class Limits(Case):
                     want = asked("layer_norm_rows_supports", width, x, dtype)
                     self.assertEqual(_layer_norm.has_kernel(width, x, dtype), want)
         self.assertTrue(_layer_norm.has_kernel(most, torch.float32, torch.float32))
+
+    def test_blocks_of_rows(self):
+        self.assertEqual(block_rows.UNIT, constant("src/core/simd.h", "kWidthUnit"))
+
+    def test_files_of_episodes(self):
+        shard = "src/data/episodes/shard.h"
+        self.assertEqual((episodes._MAGIC.decode(), episodes._VERSION), (constant(shard, "kMagic"), constant(shard, "kVersion")))
+        self.assertEqual(episodes._HEADER.size, constant(shard, "kHeaderBytes"))
+        self.assertEqual(episodes._LARGEST_DIRECTORY, constant(shard, "kLargestDirectory"))
+        self.assertEqual(episodes._LARGEST_DEFLATE_RATIO, constant("src/io/input_file.h", "kLargestDeflateRatio"))
 
     def test_numbers_of_enumerations(self):
         self.assertEqual(_forms.TILES, enumerators("include/topomask/tile_kind.h", "TileKind"))
