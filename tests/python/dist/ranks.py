@@ -54,7 +54,7 @@ def start(size, function, *arguments, timeout=60, stopped=()):
         process.start()
     for _, end in pipes:
         end.close()
-    outcomes, until = [], time.monotonic() + 120
+    outcomes, until = [], time.monotonic() + 240
     try:
         for rank, (end, _) in enumerate(pipes):
             try:
