@@ -161,7 +161,7 @@ int64_t slice_features(int64_t value_bytes, bool on_cuda) {
 at::Tensor operator_route(const Problem& problem) {
   const at::ScalarType type = accumulation_type(problem.q.scalar_type());
   const at::Tensor q = problem.q.to(type).contiguous(), k = problem.k.to(type).contiguous();
-  // Padded so that the columns of a full slice are as many as the sparse kernels like, a multiple of 16.
+  // Padded so that a full slice has a multiple of 16 columns, which the sparse kernels need.
   const int64_t value_bytes = problem.v.numel() * static_cast<int64_t>(c10::elementSize(type));
   const at::Tensor v =
       with_ones_column(problem.v.to(type), kWidthUnit / slice_features(value_bytes, problem.v.is_cuda()));
