@@ -45,7 +45,6 @@ class NearestSet {
   }
 
   void clear() { found_.clear(); }
-  size_t size() const { return found_.size(); }
   bool full() const { return static_cast<int64_t>(found_.size()) == capacity_; }
   double worstDist() const {
     return full() ? found_.back().first * slack_ + std::numeric_limits<double>::denorm_min()
