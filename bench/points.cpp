@@ -1,14 +1,19 @@
 // The model of point-cloud dynamics, timed: a training step of the Interlacer with each local layer, the path from a
-// new cloud to a pattern that attention takes, and the renderer. On the terminal, in milliseconds.
-//   points_bench [cpu|cuda] [particles of a time step, 32768] [even samples of a ray, 64]
+// new cloud to a pattern that attention takes, and the renderer. On the terminal: medians in milliseconds, and half the
+// distance between the shortest and the longest call in percent of the median. --json ends with one line of all of
+// them.
+//   points_bench [--json] [cpu|cuda] [particles of a time step, 32768] [even samples of a ray, 64]
 
 #include <torch/cuda.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tasks/autocast.h"
 #include "topomask/neighbour_walks.h"
@@ -25,8 +30,19 @@ struct Setting {
   at::TensorOptions options() const { return at::device(device).dtype(at::kFloat); }
 };
 
+struct Timing {
+  double ms = 0;      ///< the median
+  double spread = 0;  ///< half the distance between the shortest and the longest call, in percent of the median
+};
+
+/// What was measured, by name, in that order; for --json.
+std::vector<std::pair<std::string, Timing>>& measured() {
+  static std::vector<std::pair<std::string, Timing>> all;
+  return all;
+}
+
 template <class F>
-double median_ms(const Setting& setting, const F& f) {
+Timing timed(const Setting& setting, const std::string& name, const F& f) {
   const int warm = setting.on_cuda() ? 5 : 1, calls = setting.on_cuda() ? 20 : 3;
   const auto wait = [&] {
     if (setting.on_cuda()) torch::cuda::synchronize();
@@ -42,7 +58,19 @@ double median_ms(const Setting& setting, const F& f) {
     }
   }
   std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  const double median = times[times.size() / 2];
+  const Timing timing{median, 50 * (times.back() - times.front()) / median};
+  measured().emplace_back(name, timing);
+  return timing;
+}
+
+void print_json(const Setting& setting) {
+  std::printf("{\"device\": \"%s\", \"particles\": %ld", setting.device.str().c_str(),
+              static_cast<long>(setting.particles));
+  for (const auto& [name, timing] : measured()) {
+    std::printf(", \"%s\": {\"ms\": %.4f, \"spread_percent\": %.1f}", name.c_str(), timing.ms, timing.spread);
+  }
+  std::printf("}\n");
 }
 
 /// Points near a table and some boxes, as cameras see them: surfaces, not a cube full of points.
@@ -72,7 +100,7 @@ void training_steps(const Setting& setting) {
     const PointCloud before = cloud(), now = cloud();
     const at::Tensor actions = at::rand({kBatch, 3, kActionPoints, 3}, setting.options());
     try {
-      times[local] = median_ms(setting, [&] {
+      const Timing step = timed(setting, "step_" + local, [&] {
         PointCloud next;
         {
           const Autocast autocast(setting.device.type(), setting.on_cuda() ? "bfloat16" : "float32");
@@ -82,8 +110,9 @@ void training_steps(const Setting& setting) {
         optimiser.step();
         optimiser.zero_grad();
       });
-      std::printf("  %-16s %9.2f ms   %.2f x the speed of none\n", local.c_str(), times[local],
-                  times["none"] / times[local]);
+      times[local] = step.ms;
+      std::printf("  %-16s %9.2f ms ±%.0f%%   %.2f x the speed of none\n", local.c_str(), step.ms, step.spread,
+                  times["none"] / step.ms);
     } catch (const c10::Error& error) {
       std::printf("  %-16s failed: %s\n", local.c_str(), error.what_without_backtrace());
     }
@@ -98,13 +127,13 @@ void training_steps(const Setting& setting) {
 void new_cloud(const Setting& setting) {
   const at::Tensor points = surfaces(1, 32768, setting.options());
   at::Tensor neighbours;
-  const double knn = median_ms(setting, [&] { neighbours = cloud_neighbours(points, 3); });
-  const double rest = median_ms(setting, [&] { NeighbourWalks(neighbours, 3); });
-  const double all = median_ms(setting, [&] { NeighbourWalks(cloud_neighbours(points, 3), 3); });
+  const Timing knn = timed(setting, "neighbours", [&] { neighbours = cloud_neighbours(points, 3); });
+  const Timing rest = timed(setting, "walks", [&] { NeighbourWalks(neighbours, 3); });
+  const Timing all = timed(setting, "new_cloud", [&] { NeighbourWalks(cloud_neighbours(points, 3), 3); });
   std::printf(
-      "new cloud of 32768 points: neighbours %.3f ms, walks, table and pattern %.3f ms, together %.3f ms (bar "
-      "1.5 on a GPU)\n",
-      knn, rest, all);
+      "new cloud of 32768 points: neighbours %.3f ms ±%.0f%%, walks, table and pattern %.3f ms ±%.0f%%, together "
+      "%.3f ms ±%.0f%% (bar 1.5 on a GPU)\n",
+      knn.ms, knn.spread, rest.ms, rest.spread, all.ms, all.spread);
 }
 
 void renderer(const Setting& setting, int64_t guided) {
@@ -123,15 +152,17 @@ void renderer(const Setting& setting, int64_t guided) {
     const Autocast autocast(setting.device.type(), setting.on_cuda() ? "bfloat16" : "float32");
     return model.forward(cloud, rays);
   };
-  const double forward = median_ms(setting, [&] {
+  const std::string name = guided > 0 ? "renderer_guided" : "renderer_even";
+  const Timing forward = timed(setting, name, [&] {
     const at::NoGradGuard no_grad;
     render();
   });
-  const double both = median_ms(setting, [&] { render().square().mean().backward(); });
+  const Timing both = timed(setting, name + "_backward", [&] { render().square().mean().backward(); });
   std::printf(
-      "renderer, 128 rays x 2 cameras x batch 16, %ld %s samples of a ray: forward %.2f ms (bar 5), with backward "
-      "%.2f ms\n",
-      static_cast<long>(guided > 0 ? guided : setting.samples), guided > 0 ? "guided" : "even", forward, both);
+      "renderer, 128 rays x 2 cameras x batch 16, %ld %s samples of a ray: forward %.2f ms ±%.0f%% (bar 5), with "
+      "backward %.2f ms ±%.0f%%\n",
+      static_cast<long>(guided > 0 ? guided : setting.samples), guided > 0 ? "guided" : "even", forward.ms,
+      forward.spread, both.ms, both.spread);
 }
 
 }  // namespace
@@ -140,11 +171,14 @@ void renderer(const Setting& setting, int64_t guided) {
 int main(int count, char** values) {
   using namespace topomask::bench;
   Setting setting;
-  if (count > 1) setting.device = at::Device(std::string(values[1]));
-  if (count > 2) setting.particles = std::stol(values[2]);
-  if (count > 3) setting.samples = std::stol(values[3]);
+  std::vector<std::string> given(values + 1, values + count);
+  const bool json = std::erase(given, "--json") > 0;
+  if (!given.empty()) setting.device = at::Device(given[0]);
+  if (given.size() > 1) setting.particles = std::stol(given[1]);
+  if (given.size() > 2) setting.samples = std::stol(given[2]);
   new_cloud(setting);
   renderer(setting, topomask::PointModelOptions().guided);
   renderer(setting, 0);
   training_steps(setting);
+  if (json) print_json(setting);
 }
