@@ -75,7 +75,7 @@ struct Travellers {
 /// and repelling walkers that stand on one node are all here.
 Travellers travel(const Graph& rows, const WalkOptions& options, int64_t hop, const Travellers& walkers);
 
-/// The rows of a part prepared for all hops: what `travel` makes anew in each call, such as the alias tables of a
+/// The rows of a part prepared for all hops: what `travel` makes again in each call, such as the alias tables of a
 /// proposal that is not uniform, O(nodes + entries), is made once.
 class TravelGround {
  public:
