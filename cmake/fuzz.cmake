@@ -35,7 +35,8 @@ set(_others
   src/dist/metis.cpp src/dist/partition.cpp src/dist/shard.cpp src/dist/shard_file.cpp
   src/train/checkpoint.cpp src/train/progress.cpp src/train/tensor_file.cpp
   src/ops/nearest_neighbours/cpu.cpp src/ops/nearest_neighbours/distinct_points.cpp
-  src/ops/nearest_neighbours/op.cpp src/ops/nearest_neighbours/place_tree.cpp src/ops/pattern.cpp
+  src/ops/nearest_neighbours/op.cpp src/ops/nearest_neighbours/place_tree.cpp src/ops/constant_offsets.cpp
+  src/ops/pattern.cpp
   src/ops/product_pattern/op.cpp src/ops/row_tiles/op.cpp src/theory/coefficients.cpp
   apps/activity.cpp apps/argument_checks.cpp apps/config_arguments.cpp apps/function_arguments.cpp apps/graph_arguments.cpp
   tests/fuzz/support/variant_names.cpp)

@@ -77,6 +77,9 @@ struct GraphMaskRegistration {
 /// The mask that setting.options.mask names.
 std::shared_ptr<GraphMask> make_graph_mask(const GraphMaskSetting& setting);
 
+/// Whether the mask that options.mask names is a FunctionGraphMask, which options.positive_mask applies to.
+bool has_mask_function(const GraphModelOptions& options);
+
 std::vector<std::string> graph_mask_names();
 
 /// Kernel attention inside each graph without a mask: out_i = φ(q_i)ᵀS_g / φ(q_i)ᵀz_g over the graph g of node i, S_g =

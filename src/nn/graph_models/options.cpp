@@ -30,11 +30,6 @@ std::vector<std::string> attention_names() {
   return names;
 }
 
-/// Whether the mask is made from a function that positive_mask applies to.
-bool has_function(const GraphModelOptions& options) {
-  return std::dynamic_pointer_cast<FunctionGraphMask>(make_graph_mask({.options = options})) != nullptr;
-}
-
 }  // namespace
 
 int64_t GraphModelOptions::width_of(int64_t layer) const {
@@ -83,7 +78,7 @@ void GraphModelOptions::check(const std::string& origin) const {
   check.finite("edge_scale", edge_scale, check.kLargestParameter);
   check.not_negative("decay", decay, check.kLargestParameter);
   check.positive("diffusion_time", diffusion_time, check.kLargestParameter);
-  check.that(!positive_mask || has_function(*this), "positive_mask", "false for mask ", mask,
+  check.that(!positive_mask || has_mask_function(*this), "positive_mask", "false for mask ", mask,
              ", which has no function of hops or distances that could be negative, got true");
   check.at_least("max_entries", max_entries, 0);
   check.within("max_degree", max_degree, 0, kMostGraphWidth);

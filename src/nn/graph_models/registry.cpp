@@ -62,4 +62,8 @@ std::shared_ptr<GraphMask> make_graph_mask(const GraphMaskSetting& setting) {
   return named<GraphMaskFactory>("mask", setting.options.mask)(setting);
 }
 
+bool has_mask_function(const GraphModelOptions& options) {
+  return std::dynamic_pointer_cast<FunctionGraphMask>(make_graph_mask({.options = options})) != nullptr;
+}
+
 }  // namespace topomask

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "topomask/nn/graph_mask.h"
 #include "topomask/nn/graph_model.h"
 #include "topomask/nn/local_layer.h"
@@ -18,8 +21,13 @@ std::vector<std::string> graph_model_names() {
 }
 
 std::vector<std::string> graph_mask_names() {
-  return {"diffusion", "forest",        "frequency",       "gkat",    "grf", "neighbours", "none",
-          "series",    "shortest_path", "spanning_forest", "sequence"};
+  return {"ad_hoc",     "diffusion", "forest", "frequency",     "gkat",            "grf",
+          "neighbours", "none",      "series", "shortest_path", "spanning_forest", "sequence"};
+}
+
+bool has_mask_function(const GraphModelOptions& options) {
+  constexpr std::array kWithFunction{"ad_hoc", "forest", "grf", "series", "spanning_forest", "sequence"};
+  return std::find(kWithFunction.begin(), kWithFunction.end(), options.mask) != kWithFunction.end();
 }
 
 std::vector<std::string> local_layer_names() {
