@@ -123,6 +123,9 @@ class Mask : public std::enable_shared_from_this<Mask> {
   // computes on plain tensors asks through MaskAnswers.
   virtual at::Tensor apply(const at::Tensor& x) const = 0;
   virtual at::Tensor apply_transposed(const at::Tensor& x) const = 0;
+  /// Rows first … first+count−1 of M, [H, count, N] of the dtype and device of `like`, for the route strips. By default
+  /// products Mᵀ·e_i, which a mask with entries of −∞ must replace: 0·(−∞) is NaN.
+  virtual at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& like) const;
   /// ∂⟨grad, M·x⟩/∂θ for each of parameters(), of the parameter's shape.
   virtual std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const;
 

@@ -131,20 +131,20 @@ RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& w, Weight
                   slices * n * (1 + copies * static_cast<double>(w.features + w.value_dim)));
 }
 
-RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& w) {
-  if (w.device == at::kCUDA) return cuda::estimate_strips(counts, w);
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& w, int64_t memory_budget) {
+  if (w.device == at::kCUDA) return cuda::estimate_strips(counts, w, memory_budget);
   const auto n = static_cast<double>(w.nodes), slices = static_cast<double>(w.slices);
   const auto heads = static_cast<double>(w.heads);
   const double products = slices * n * n * static_cast<double>(w.features + w.value_dim) * kGemm;
   const double passes = slices * n * n * 3 * kPass;
   // Rows of M from the entries of its sparse form, or a product for each row.
-  const double making = strips_from_entries(counts, w.nodes)
-                            ? (n * n + kStripEntry * *counts.sparse_entries + counts.values_work) * kPass
-                            : n * (counts.operator_work * kColumns + n * 4 * kColumnPass);
+  const StripSource source =
+      strip_source(counts, w.nodes, w.heads, sum_bytes(w), room_for_sparse_form(w, memory_budget));
+  const double making = source.entries ? (n * n + kStripEntry * *counts.sparse_entries + counts.values_work) * kPass
+                                       : n * (counts.operator_work * kColumns + n * 4 * kColumnPass);
   const double strips = std::ceil(n / static_cast<double>(strip_rows(w.nodes, w.heads, false)));
-  const double sums = w.training ? slices * n * static_cast<double>(w.features + w.value_dim) : 0;
-  RouteEstimate made = estimate(Route::strips, w, products + passes + heads * making, strips * kOperations, sums);
-  made.bytes += strip_bytes(w);
+  RouteEstimate made = estimate(Route::strips, w, products + passes + heads * making, strips * kOperations, 0);
+  made.bytes += strip_bytes(w) + source.bytes;
   return made;
 }
 

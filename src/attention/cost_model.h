@@ -17,7 +17,8 @@ RouteEstimate estimate_features(const MaskCounts& counts, const Workload& worklo
 RouteEstimate estimate_operator(const Mask& mask, const MaskCounts& counts, const Workload& workload);
 /// `learned`: the backward pass makes the gradient of the mask's values too.
 RouteEstimate estimate_fused(const MaskCounts& counts, const Workload& workload, Weighting weighting, bool learned);
-RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& workload);
+/// Whether strips are made from the sparse form depends on the budget.
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& workload, int64_t memory_budget);
 
 /// The kind of the tiles that a mask offers, and of factors their rank.
 struct OfferedTiles {
@@ -39,14 +40,20 @@ inline double sum_bytes(const Workload& workload) {
   return workload.dtype == at::kDouble ? 8 : 4;
 }
 
-/// Bytes that strips hold in addition to sums of the keys and values: matrices of a strip, and columns of M.
+/// Bytes that strips hold in addition to a sparse form: sums of the keys and values, matrices of a strip, columns of M.
 inline double strip_bytes(const Workload& workload) {
   const bool on_cuda = workload.device == at::kCUDA;
   const auto nodes = static_cast<double>(workload.nodes), heads = static_cast<double>(workload.heads);
   const double rows = std::min(nodes, static_cast<double>(strip_rows(workload.nodes, workload.heads, on_cuda)));
   const double at_once = std::min(static_cast<double>(workload.slices) * rows * nodes,
                                   std::max(static_cast<double>(strip_values(on_cuda)), heads * rows * nodes));
-  return sum_bytes(workload) * ((workload.training ? 6 : 3) * at_once + 4 * heads * rows * nodes);
+  const double width = static_cast<double>(workload.features + workload.value_dim);
+  const double sums = workload.training ? static_cast<double>(workload.slices) * nodes * width : 0;
+  return sum_bytes(workload) * (sums + (workload.training ? 6 : 3) * at_once + 4 * heads * rows * nodes);
+}
+
+inline double room_for_sparse_form(const Workload& workload, int64_t memory_budget) {
+  return static_cast<double>(memory_budget) - strip_bytes(workload);
 }
 
 /// Bytes of v in that type.
@@ -64,7 +71,7 @@ RouteEstimate estimate_fused(const OfferedTiles& tiles, const Workload& workload
 
 /// Forward and backward together over forward, as measured (docs/performance-gpu.md).
 double training_factor(Route route, const MaskCounts& counts, const Workload& workload);
-RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& workload);
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& workload, int64_t memory_budget);
 
 }  // namespace cuda
 }  // namespace topomask

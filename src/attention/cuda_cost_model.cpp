@@ -123,17 +123,18 @@ double training_factor(Route route, const MaskCounts& counts, const Workload& w)
   return fused_training_factor(offered_tiles(counts, w).kind, w);
 }
 
-RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& w) {
+RouteEstimate estimate_strips(const MaskCounts& counts, const Workload& w, int64_t memory_budget) {
   const auto slices = static_cast<double>(w.slices), heads = static_cast<double>(w.heads);
   const auto nodes = static_cast<double>(w.nodes), bytes = sum_bytes(w);
   const double products = slices * nodes * nodes * static_cast<double>(w.features + w.value_dim) / product_rate(w);
   const double passes = slices * 5 * nodes * nodes * bytes / kBytes;
-  const double making = strips_from_entries(counts, w.nodes)
+  const StripSource source =
+      strip_source(counts, w.nodes, w.heads, sum_bytes(w), room_for_sparse_form(w, memory_budget));
+  const double making = source.entries
                             ? (nodes * nodes + 8 * *counts.sparse_entries + counts.values_work) * bytes / kBytes
                             : nodes * (counts.operator_work + 6 * nodes) * bytes / kColumnBytes;
   const double strips = std::ceil(nodes / static_cast<double>(strip_rows(w.nodes, w.heads, true)));
-  const double sums = w.training ? slices * nodes * static_cast<double>(w.features + w.value_dim) * bytes : 0;
-  return estimate(Route::strips, products + passes + heads * making, 40 * strips, strip_bytes(w) + sums);
+  return estimate(Route::strips, products + passes + heads * making, 40 * strips, strip_bytes(w) + source.bytes);
 }
 
 }  // namespace topomask::cuda

@@ -7,6 +7,7 @@
 
 #include "attention/route_slices.h"
 #include "masks/interface/mask_answers.h"
+#include "sparse/dense_rows.h"
 
 namespace topomask {
 namespace {
@@ -37,20 +38,23 @@ int64_t strip_rows(int64_t nodes, int64_t heads, bool on_cuda) {
   return std::max(kRowUnit, rows / kRowUnit * kRowUnit);
 }
 
-bool strips_from_entries(const MaskCounts& counts, int64_t nodes) {
-  if (!counts.sparse_entries) return false;
+StripSource strip_source(const MaskCounts& counts, int64_t nodes, int64_t heads, double value_bytes, double room) {
+  if (!counts.sparse_entries) return {};
   constexpr double kMostFilled = 0.125;
-  const auto n = static_cast<double>(nodes);
+  const double entries = *counts.sparse_entries, n = static_cast<double>(nodes);
   // Where M·x goes over the entries, they are there already, and a product for each row would visit all of them.
-  return *counts.sparse_entries <= kMostFilled * n * n || *counts.sparse_entries <= counts.operator_work;
+  if (entries <= counts.operator_work) return {.entries = true};
+  const double bytes = entries * (static_cast<double>(heads) * value_bytes + sizeof(int32_t));
+  return entries <= kMostFilled * n * n && bytes <= room ? StripSource{true, bytes} : StripSource{};
 }
 
-MaskStrips::MaskStrips(MaskPtr mask, const at::TensorOptions& like)
+MaskStrips::MaskStrips(MaskPtr mask, const at::TensorOptions& like, double room)
     : mask_(std::move(mask)),
       like_(like.requires_grad(false)),
       strips_(strips_of(mask_->size(), strip_rows(mask_->size(), mask_->heads(), like.device().is_cuda()))),
       sources_(mask_->parameters()) {
-  if (!strips_from_entries(mask_->counts(), mask_->size())) return;
+  const auto value_bytes = static_cast<double>(like.dtype().itemsize());
+  if (!strip_source(mask_->counts(), mask_->size(), mask_->heads(), value_bytes, room).entries) return;
   const auto matrix = mask_->sparse();
   if (!matrix) return;
   pattern_ = matrix->pattern;
@@ -62,25 +66,14 @@ MaskStrips::MaskStrips(MaskPtr mask, const at::TensorOptions& like)
   first_entry_.assign(entries.const_data_ptr<int64_t>(), entries.const_data_ptr<int64_t>() + entries.numel());
 }
 
-at::Tensor MaskStrips::units(const Strip& strip) const {
-  at::Tensor units = at::zeros({1, mask_->heads(), mask_->size(), strip.count}, like_);
-  units.narrow(2, strip.first, strip.count).diagonal(0, 2, 3).fill_(1);
-  return units;
-}
-
 at::Tensor MaskStrips::places(const Strip& strip) const {
-  const int64_t first = first_entry_[strip.index], entries = first_entry_[strip.index + 1] - first;
-  const at::Tensor& offsets = pattern_->offsets();
-  const at::Tensor starts = at::arange(strip.count, offsets.options()) * mask_->size();
-  return starts.repeat_interleave(offsets.narrow(0, strip.first, strip.count + 1).diff(), 0, entries) +
-         pattern_->columns().narrow(0, first, entries);
+  const int64_t first = first_entry_[strip.index];
+  return places_in_rows(*pattern_, strip.first, strip.count, first, first_entry_[strip.index + 1] - first);
 }
 
 at::Tensor MaskStrips::rows(const std::vector<at::Tensor>& sources, const Strip& strip) const {
   const at::NoGradGuard no_grad;
-  if (!pattern_) {
-    return MaskAnswers::apply_transposed(*mask_, units(strip)).select(0, 0).mT().contiguous();
-  }
+  if (!pattern_) return MaskAnswers::rows(*mask_, strip.first, strip.count, like_);
   const at::Tensor values = sources[0].detach();
   const int64_t first = first_entry_[strip.index], entries = first_entry_[strip.index + 1] - first;
   at::Tensor rows = at::zeros({values.size(0), strip.count * mask_->size()}, like_);
@@ -98,7 +91,8 @@ void MaskStrips::add_gradients(const std::vector<at::Tensor>& sources, const Str
     return;
   }
   // ⟨grad, rows⟩ = ⟨e, M·gradᵀ⟩.
-  const auto gradients = MaskAnswers::parameter_gradients(*mask_, grad.mT().unsqueeze(0).contiguous(), units(strip));
+  const at::Tensor units = unit_columns(*mask_, strip.first, strip.count, like_);
+  const auto gradients = MaskAnswers::parameter_gradients(*mask_, grad.mT().unsqueeze(0).contiguous(), units);
   for (size_t p = 0; p < totals.size(); ++p) {
     totals[p] = totals[p].defined() ? totals[p] + gradients[p] : gradients[p];
   }

@@ -15,12 +15,12 @@ struct Strip {
 };
 
 /// Rows of any mask, a strip at a time, and the gradients of the mask's parameters from theirs. A strip comes from
-/// the entries of the sparse form where M has few, and from products Mᵀ·e_i otherwise. O(strip) memory, beyond what the
-/// mask itself keeps.
+/// the entries of the sparse form where M has few and there is room for them, and from Mask::rows otherwise, which
+/// takes O(strip) memory.
 class MaskStrips {
  public:
-  /// `like` has the dtype and the device of the rows.
-  MaskStrips(MaskPtr mask, const at::TensorOptions& like);
+  /// `like` has the dtype and the device of the rows. `room`: bytes that the sparse form may take.
+  MaskStrips(MaskPtr mask, const at::TensorOptions& like, double room);
 
   const std::vector<Strip>& strips() const { return strips_; }
 
@@ -35,8 +35,6 @@ class MaskStrips {
                      std::vector<at::Tensor>& totals) const;
 
  private:
-  /// e_i of the strip as columns: [1, H, N, count].
-  at::Tensor units(const Strip& strip) const;
   /// Where the entries of the strip are in its count·N values.
   at::Tensor places(const Strip& strip) const;
 

@@ -91,6 +91,7 @@ struct StreamedProduct : torch::autograd::Function<StreamedProduct> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    check_differentiated_once("attention");
     const auto saved = ctx->get_saved_variables();
     const MaskPtr mask = saved_mask(ctx);
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
@@ -135,6 +136,7 @@ struct OwnProduct : torch::autograd::Function<OwnProduct> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    check_differentiated_once("attention");
     const auto saved = ctx->get_saved_variables();
     bool wants_parameters = false;
     for (size_t i = 3; i < saved.size(); ++i) wants_parameters = wants_parameters || ctx->needs_input_grad(i);

@@ -50,7 +50,7 @@ void add_backward(Plan& plan, const MaskCounts& counts) {
 }
 
 /// Chooses the fastest available route inside the budget and says why, for it and against the others.
-void choose(Plan& plan, const MaskCounts& counts) {
+void choose(const char* op, Plan& plan, const MaskCounts& counts) {
   if (plan.workload.training) add_backward(plan, counts);
   RouteEstimate* best = nullptr;
   for (RouteEstimate& estimate : plan.estimates) {
@@ -65,8 +65,7 @@ void choose(Plan& plan, const MaskCounts& counts) {
     std::ostringstream table;
     plan.reason = "no route fits the memory budget";
     table << plan;
-    TORCH_CHECK(false, "attention: memory_budget must allow one route, got ", plan.memory_budget, " bytes\n",
-                table.str());
+    TORCH_CHECK(false, op, ": memory_budget must allow one route, got ", plan.memory_budget, " bytes\n", table.str());
   }
   plan.route = best->route;
   for (RouteEstimate& estimate : plan.estimates) {
@@ -98,7 +97,8 @@ void leave_out_dense(Plan& plan) {
     estimate.available = false;
     estimate.reason = reason;
   };
-  if (plan.estimates.back().available) {
+  const RouteEstimate& fused = plan.estimates.back();
+  if (fused.available && fused.bytes <= static_cast<double>(plan.memory_budget)) {
     leave_out(dense, "fused computes it without N x N matrices");
     leave_out(strips, "fused computes it in tiles");
   } else if (!dense_is_small(plan.workload, dense.bytes)) {
@@ -138,12 +138,14 @@ Plan plan_attention(const Mask& mask, const Workload& workload, int64_t memory_b
   check_workload("plan_attention", workload, memory_budget);
   const MaskCounts counts = mask.counts();
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
-  plan.estimates = {
-      estimate_dense(counts, workload),    estimate_sparse(counts, workload),
-      estimate_features(counts, workload), estimate_operator(mask, counts, workload),
-      estimate_strips(counts, workload),   estimate_fused(counts, workload, Weighting::kernel, learns(mask, workload))};
+  plan.estimates = {estimate_dense(counts, workload),
+                    estimate_sparse(counts, workload),
+                    estimate_features(counts, workload),
+                    estimate_operator(mask, counts, workload),
+                    estimate_strips(counts, workload, memory_budget),
+                    estimate_fused(counts, workload, Weighting::kernel, learns(mask, workload))};
   leave_out_dense(plan);
-  choose(plan, counts);
+  choose("attention", plan, counts);
   return plan;
 }
 
@@ -153,11 +155,11 @@ Plan plan_softmax(const Mask& mask, const Workload& workload, bool additive, int
   Plan plan{.mask = mask.name(), .workload = workload, .memory_budget = memory_budget};
   plan.estimates = {estimate_dense(counts, workload)};
   if (!additive) plan.estimates.push_back(estimate_sparse(counts, workload));
-  plan.estimates.push_back(estimate_strips(counts, workload));
+  plan.estimates.push_back(estimate_strips(counts, workload, memory_budget));
   const Weighting weighting = additive ? Weighting::additive : Weighting::multiplicative;
   plan.estimates.push_back(estimate_fused(counts, workload, weighting, learns(mask, workload)));
   leave_out_dense(plan);
-  choose(plan, counts);
+  choose("softmax_attention", plan, counts);
   return plan;
 }
 

@@ -17,7 +17,12 @@ int64_t strip_rows(int64_t nodes, int64_t heads, bool on_cuda);
 /// How many values of scores a strip may have; the batch is cut where it would have more.
 int64_t strip_values(bool on_cuda);
 
-/// Whether strips come from the sparse form, by how many entries it has.
-bool strips_from_entries(const MaskCounts& counts, int64_t nodes);
+/// What strips of a mask are made from.
+struct StripSource {
+  bool entries = false;  ///< of the sparse form, in place of Mask::rows
+  double bytes = 0;      ///< of that form, where the mask does not have it already
+};
+/// `room`: bytes that it may take.
+StripSource strip_source(const MaskCounts& counts, int64_t nodes, int64_t heads, double value_bytes, double room);
 
 }  // namespace topomask

@@ -14,6 +14,7 @@ struct Problem {
   at::Tensor v;
   MaskPtr mask;
   double eps = 1e-6;
+  double room = 0;           ///< bytes that the route strips may take for the sparse form of the mask
   bool nodes_first = false;  ///< for the sparse and fused routes: out is [B, N, H, d] in memory
 };
 

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "attention/cost_model.h"
 #include "attention/fused.h"
 #include "attention/inputs.h"
 #include "attention/ops.h"
@@ -45,7 +46,9 @@ at::Tensor softmax_attention(const at::Tensor& q, const at::Tensor& k, const at:
         {.weighting = weighting, .scale = scale, .eps = options.eps, .nodes_first = layout.nodes_first()})));
   }
   const RowFormula formula{weighting, scale, options.eps};
-  if (route == Route::strips) return layout.unfold(attend_in_strips(fq, fk, fv, mask, formula));
+  if (route == Route::strips)
+    return layout.unfold(attend_in_strips(fq, fk, fv, mask, formula,
+                                          room_for_sparse_form(inputs.workload(q.size(-1)), options.memory_budget)));
   const at::ScalarType type = accumulation_type(inputs.q.scalar_type());
   return layout.unfold(attend_rows(fq, fk, fv, mask->dense().to(fq.device(), type), formula));
 }

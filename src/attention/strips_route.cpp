@@ -56,6 +56,7 @@ struct StripsFunction : torch::autograd::Function<StripsFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    check_differentiated_once("attention");
     const NoAutocast no_autocast;
     const at::NoGradGuard no_grad;
     const auto saved = ctx->get_saved_variables();
@@ -98,18 +99,18 @@ struct StripsFunction : torch::autograd::Function<StripsFunction> {
 }  // namespace
 
 at::Tensor attend_in_strips(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const MaskPtr& mask,
-                            const RowFormula& formula) {
+                            const RowFormula& formula, double room) {
   const at::ScalarType wide = accumulation_type(q.scalar_type());
   // The formula would convert all keys and values for every strip.
   const auto ready = [&](const at::Tensor& x) { return (x.is_cpu() ? x.to(wide) : x).contiguous(); };
-  const auto plan =
-      std::make_shared<const StripPlan>(StripPlan{MaskStrips(mask, q.options().dtype(wide)), formula, mask->size()});
+  const auto plan = std::make_shared<const StripPlan>(
+      StripPlan{MaskStrips(mask, q.options().dtype(wide), room), formula, mask->size()});
   return StripsFunction::apply(plan, ready(q), ready(k), ready(v), at::TensorList(plan->strips.sources()))
       .to(v.scalar_type());
 }
 
 at::Tensor strips_route(const Problem& problem) {
-  return attend_in_strips(problem.q, problem.k, problem.v, problem.mask, {.eps = problem.eps});
+  return attend_in_strips(problem.q, problem.k, problem.v, problem.mask, {.eps = problem.eps}, problem.room);
 }
 
 }  // namespace topomask

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <atomic>
@@ -88,6 +89,11 @@ void check_below_infinity(const char* op, const char* name, const at::Tensor& va
   } else if (values.scalar_type() == at::kDouble) {
     check_values(op, name, "below infinity", values, -std::numeric_limits<double>::infinity());
   }
+}
+
+void check_differentiated_once(const char* op) {
+  TORCH_CHECK(!at::GradMode::is_enabled(), op,
+              ": create_graph must be False; masks and attention are differentiable once");
 }
 
 int64_t checked_product(const char* op, const char* what, at::IntArrayRef sizes, int64_t most) {

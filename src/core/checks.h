@@ -36,6 +36,10 @@ inline void check_finite(const char* op, const char* name, double value) {
 /// Refuses NaN and +∞, on the CPU: −∞ is what excludes a pair in an additive mask.
 void check_below_infinity(const char* op, const char* name, const at::Tensor& values);
 
+/// At the head of a backward pass that autograd cannot differentiate again: refuses create_graph, which would lose its
+/// part of the second derivative.
+void check_differentiated_once(const char* op);
+
 /// The product of sizes, none of them negative. One above `most` is refused, without overflow: "OP: WHAT must be at
 /// most 100, got 3 x 50".
 int64_t checked_product(const char* op, const char* what, at::IntArrayRef sizes, int64_t most);

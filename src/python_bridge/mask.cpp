@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "attention/names.h"
+#include "core/checks.h"
 #include "masks/names.h"
 #include "python_bridge/objects.h"
 #include "python_bridge/ordered_sparse_mask.h"
@@ -210,10 +211,7 @@ void bind_attention(MaskClass& c) {
 
 at::Tensor once(const char* op, at::Tensor out) {
   if (out.requires_grad()) {
-    out.register_hook([op](const at::Tensor&) {
-      TORCH_CHECK(!at::GradMode::is_enabled(), op,
-                  ": create_graph must be False; masks and attention are differentiable once");
-    });
+    out.register_hook([op](const at::Tensor&) { check_differentiated_once(op); });
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "topomask/attention.h"
 
 #include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "support/compare.h"
 #include "support/mask_contract.h"
@@ -125,6 +126,53 @@ TEST(Attention, TakesEmptyInputs) {
         << to_string(route);
   }
   EXPECT_EQ(softmax_attention(none, none, none, neighbours_mask(Graph::path(0))).sizes(), none.sizes());
+}
+
+/// All scores are 0: the weights of a row are those of the mask.
+TEST(Attention, OfSoftmaxWithoutFeaturesIsTheMeanByTheMask) {
+  const at::Tensor nothing = at::empty({4, 0}, at::kDouble), v = testing::normal({4, 2}, 1).requires_grad_();
+  const at::Tensor matrix = (testing::normal({4, 4}, 2).abs() + 0.1).requires_grad_();
+  for (const SoftmaxMask way : {SoftmaxMask::additive, SoftmaxMask::multiplicative}) {
+    const auto by = [&](Route route) {
+      const at::Tensor out = softmax_attention(nothing, nothing, v, dense_mask(matrix), {.mask = way, .route = route});
+      auto all = gradients(out, testing::normal({4, 2}, 3), {v, matrix});
+      all.push_back(out);
+      return all;
+    };
+    const auto expected = by(Route::dense);
+    EXPECT_GT(expected.back().abs().max().item<double>(), 0.01);
+    for (const Route route : {Route::automatic, Route::fused, Route::strips}) {
+      const auto actual = by(route);
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(close(actual[i], expected[i], 1e-12)) << to_string(route);
+    }
+  }
+}
+
+TEST(Attention, RefusesToBeDifferentiatedTwice) {
+  const MaskPtr mask = causal_mask(5), series = series_mask(Graph::path(5), at::kDouble);
+  const at::Tensor q = testing::normal({5, 3}, 1).requires_grad_();
+  const auto twice = [&](const at::Tensor& out) {
+    return torch::autograd::grad({out.sum()}, {q}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+  };
+  constexpr const char* kRefused = "create_graph must be False; masks and attention are differentiable once";
+  for (const Route route : {Route::operator_, Route::strips}) {
+    EXPECT_ERROR(twice(attention(q, q, q, mask, {.route = route})), kRefused);
+    EXPECT_ERROR(twice(attention(q, q, q, series, {.route = route})), kRefused);
+  }
+  EXPECT_ERROR(twice(series->matmul(q)), kRefused);
+}
+
+TEST(Attention, TakesFeaturesThatComeInAnotherDtype) {
+  const MaskPtr mask = neighbours_mask(Graph::path(9));
+  const at::Tensor x = testing::normal({9, 16}, 1).to(at::kBFloat16);
+  const auto map = FeatureMap::custom("wide softmax", [](const at::Tensor& t) { return t.to(at::kFloat).softmax(-1); });
+  const auto by = [&](Route route) { return attention(x, x, x, mask, {.features = map, .route = route}); };
+  for (const Route route : kRoutes) EXPECT_TRUE(close(by(route), by(Route::dense), 2e-2)) << to_string(route);
+  const auto wrong = FeatureMap::custom("mean", [](const at::Tensor& t) { return t.mean(-1); });
+  EXPECT_ERROR(
+      attention(x, x, x, mask, {.features = wrong}),
+      "attention: features must keep every dimension of q but the last, BFloat16[9, 16] on cpu, got BFloat16[9]");
 }
 
 TEST(Attention, FollowsAutocast) {

@@ -63,7 +63,8 @@ TEST(Planner, LeavesOutWhatIsOverTheBudget) {
   const Plan poor = plan_attention(*mask, narrow, static_cast<int64_t>(rich.estimates[1].bytes) - 1);
   EXPECT_NE(poor.route, Route::sparse) << poor;
   EXPECT_EQ(poor.estimates[1].reason, "over the memory budget");
-  EXPECT_ERROR(plan_attention(*mask, narrow, 1 << 10), "memory_budget must allow one route, got 1024 bytes");
+  EXPECT_ERROR(plan_attention(*mask, narrow, 1 << 10), "attention: memory_budget must allow one route, got 1024 bytes");
+  EXPECT_ERROR(plan_softmax(*mask, narrow, true, 1 << 10), "softmax_attention: memory_budget must allow one route");
 }
 
 TEST(Planner, FormsNoMatrixOfItsOwnAccordOnTheCpu) {

@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <limits>
+
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "support/peak_memory.h"
@@ -188,6 +190,61 @@ TEST(Strips, OfASparseMaskComeFromItsEntriesHoweverMany) {
   const Plan named = plan_softmax(*causal_mask(1536), {.nodes = 1536, .features = 64, .value_dim = 64}, true);
   const double fused = named.estimates.back().seconds;  // as many pairs, and no mask to be made
   EXPECT_LT(plan.estimates[1].seconds, 4 * fused) << plan << named;
+}
+
+/// Rows by products Mᵀ·e_i would have 0·(−∞) in them.
+TEST(Strips, KeepPairsThatMinusInfinityExcludes) {
+  const double none = -std::numeric_limits<double>::infinity();
+  const auto options = at::dtype(at::kDouble);
+  const at::Tensor later =
+      at::zeros({kNodes, kNodes}, options).masked_fill(at::ones({kNodes, kNodes}).triu(1) > 0, none);
+  SparseMatrix half = Graph::erdos_renyi(kNodes, 0.5, 4).to(at::kDouble).matrix();
+  const at::Tensor values = normal({half.pattern->entries()}, 6);
+  half.values = values.masked_fill(values > 1, none);
+  const MaskPtr series = power_series_mask(Graph::cycle(kNodes).to(at::kDouble).normalised(0.9), learned({1.0, 0.5}));
+  for (const MaskPtr& mask :
+       {dense_mask(later), per_head_mask({dense_mask(later), series}), with_global_tokens(sparse_mask(half), 2),
+        with_global_tokens(per_head_mask({dense_mask(later), series}), 3),
+        per_head_mask({sparse_mask(half), series})}) {
+    const auto by = [&](Route route) {
+      return all(mask, at::kDouble, [&](const auto&... x) {
+        return softmax_attention(x..., mask, {.mask = SoftmaxMask::additive, .route = route});
+      });
+    };
+    const auto expected = by(Route::dense), actual = by(Route::strips);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(expected[i].isfinite().all().item<bool>()) << mask->name() << ", tensor " << i;
+      EXPECT_TRUE(close(actual[i], expected[i], 1e-8, 1e-3)) << mask->name() << ", tensor " << i;
+    }
+  }
+}
+
+TEST(Strips, MakeNoSparseFormThatTheBudgetDoesNotAllow) {
+  constexpr int64_t kLarge = 4096;
+  const MaskPtr mask = power_series_mask(Graph::grid({64, 64}).normalised(0.9), at::full({13}, 0.1F));
+  const Workload work{.nodes = kLarge, .features = 8, .value_dim = 8};
+  const auto strips = [&](int64_t budget) {
+    const Plan plan = plan_softmax(*mask, work, true, budget);
+    EXPECT_EQ(plan.route, Route::strips) << plan;
+    return plan.estimates[1];
+  };
+  const double entries = *mask->counts().sparse_entries;
+  const RouteEstimate rich = strips(kDefaultMemoryBudget), poor = strips(static_cast<int64_t>(rich.bytes) - 1);
+  EXPECT_GT(rich.bytes, 8 * entries);
+  EXPECT_LT(poor.bytes, rich.bytes - 7 * entries);
+  const at::Tensor x = normal({kLarge, 8}, 1).to(at::kFloat);
+  const auto by = [&](int64_t budget) {
+    return softmax_attention(x, x, x, mask,
+                             {.mask = SoftmaxMask::additive, .route = Route::strips, .memory_budget = budget});
+  };
+  EXPECT_TRUE(close(by(static_cast<int64_t>(poor.bytes)), by(kDefaultMemoryBudget), 1e-5));
+}
+
+TEST(Strips, AreAskedWhereFusedIsOverTheBudget) {
+  const MaskPtr mask = toeplitz_mask({128, 128}, at::zeros({255, 255}));
+  const Workload work{.nodes = 16384, .features = 64, .value_dim = 64, .training = true};
+  EXPECT_EQ(plan_softmax(*mask, work, true).route, Route::fused);
+  EXPECT_EQ(plan_softmax(*mask, work, true, 100'000'000).route, Route::strips);
 }
 
 TEST(Strips, AreANameForEmptyAndSingleNodes) {

@@ -32,6 +32,10 @@ class DenseMask final : public Mask {
   MaskPtr to(const at::TensorOptions& target) const override { return dense_mask(matrix_.to(target)); }
   at::Tensor apply(const at::Tensor& x) const override { return ordered_matmul(plain(), x); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return ordered_matmul(plain().mT(), x); }
+  at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& like) const override {
+    const at::Tensor matrix = matrix_.dim() == 3 ? plain() : plain().unsqueeze(0);
+    return matrix.narrow(1, first, count).to(like, /*non_blocking=*/false, /*copy=*/true);
+  }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     return {outer_sums(grad, x).view_as(matrix_)};

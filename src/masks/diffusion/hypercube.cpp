@@ -34,6 +34,7 @@ class HypercubeDiffusionMask final : public Mask {
 
   /// A flip along every axis in which two nodes differ, none along the others: keep^(D - k) swap^k at distance k.
   std::optional<MaskTiles> tiles() const override {
+    if (lambda_.is_cpu()) lambda_values(kHypercubeOp, lambda_);
     const NoAutocast no_autocast;
     const at::Tensor swap = (-(-2 * lambda_.reshape({-1, 1})).expm1() / 2), keep = 1 - swap;
     const at::Tensor flips = at::arange(dimensions_ + 1, lambda_.options().requires_grad(false));

@@ -54,13 +54,13 @@ class LowRankDiffusionMask final : public Mask {
   std::optional<MaskTiles> tiles() const override {
     if (!offers_tiles()) return std::nullopt;
     const NoAutocast no_autocast;
-    const at::Tensor left = ordered_matmul(u_, core_of(u_, v_, lambda_));  // [H, N, r]
+    const at::Tensor left = left_factor();
     return MaskTiles{.kind = TileKind::factors, .values = left, .right = v_.expand_as(left), .shift = 1};
   }
 
   at::Tensor dense() const override {
     const NoAutocast no_autocast;
-    const at::Tensor left = ordered_matmul(u_, core_of(u_, v_, lambda_));  // [H, N, r]
+    const at::Tensor left = left_factor();
     const at::Tensor matrix = at::eye(size(), left.options().requires_grad(false)) + ordered_matmul(left, v_.t());
     return heads() == 1 ? matrix[0] : matrix;
   }
@@ -93,9 +93,19 @@ class LowRankDiffusionMask final : public Mask {
   /// The kernels on a GPU do not add to the diagonal of factors.
   bool offers_tiles() const { return u_.is_cpu(); }
 
-  at::Tensor core() const {
+  void check_lambda() const {
     if (lambda_.is_cpu()) lambda_values(kLowRankOp, lambda_);  // a GPU would be waited for
+  }
+
+  at::Tensor core() const {
+    check_lambda();
     return core_of(u_.detach(), v_.detach(), lambda_.detach());
+  }
+
+  /// M − I = left·vᵀ: [H, N, r], differentiable in the parameters.
+  at::Tensor left_factor() const {
+    check_lambda();
+    return ordered_matmul(u_, core_of(u_, v_, lambda_));
   }
 
   at::Tensor product(const at::Tensor& left, const at::Tensor& core, const at::Tensor& right,

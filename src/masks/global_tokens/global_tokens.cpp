@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/checks.h"
 #include "core/ordered_sums.h"
 #include "masks/global_tokens/bordered.h"
@@ -102,6 +104,16 @@ class GlobalTokensMask final : public Mask {
   at::Tensor apply(const at::Tensor& x) const override { return bordered(x, MaskAnswers::apply(*inner_, nodes(x))); }
   at::Tensor apply_transposed(const at::Tensor& x) const override {
     return bordered(x, MaskAnswers::apply_transposed(*inner_, nodes(x)));
+  }
+  at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& like) const override {
+    const at::Tensor rows = at::ones({heads(), count, size()}, like);
+    const int64_t above = std::clamp<int64_t>(tokens_ - first, 0, count), below = count - above;
+    if (below > 0) {
+      rows.narrow(1, above, below)
+          .narrow(2, tokens_, inner_->size())
+          .copy_(MaskAnswers::rows(*inner_, first + above - tokens_, below, like));
+    }
+    return rows;
   }
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     return MaskAnswers::parameter_gradients(*inner_, nodes(x), nodes(grad));

@@ -5,13 +5,19 @@
 #include "core/move.h"
 #include "masks/grf/product_mask.h"
 #include "masks/grf/walk_function.h"
+#include "walks/kept_loads.h"
 
 namespace topomask {
 namespace {
 
+/// The number of the loads that a table has now.
+int64_t loads_of(const WalkTable& walks) {
+  return KeptLoads::of(walks)->current(walks.loads()).number;
+}
+
 /// The group products as a sparse matrix [N, T²]: fᵀG_i f is its row i times the vector of all f_t f_u.
 struct GroupForm {
-  explicit GroupForm(const WalkTable& walks) {
+  explicit GroupForm(const WalkTable& walks) : loads(loads_of(walks)) {
     const at::Tensor hops = walks.product_hops().to(at::kLong), t = hops.select(1, 0), u = hops.select(1, 1);
     length = hops.numel() == 0 ? 1 : hops.max().item<int64_t>() + 1;
     // Pairs t < u are stored once and count twice.
@@ -29,6 +35,7 @@ struct GroupForm {
     return f.dim() == 1 ? form.squeeze(0) : form;
   }
 
+  int64_t loads;       ///< the number of those that the products were made from
   int64_t length = 1;  ///< T: hops that occur
   SparseMatrix matrix;
 };
@@ -59,6 +66,10 @@ class DebiasedGrfMask final : public ProductMask {
 
  protected:
   Parts parts(const std::vector<at::Tensor>& parameters) const override {
+    TORCH_CHECK(
+        loads_of(walks_) == products_.loads,
+        "grf_mask: loads of walks with a debiased diagonal must be those that the mask was made with, got others; "
+        "the products of groups that the diagonal takes are those of the sampled loads");
     const at::Tensor f = heads() == 1 ? parameters[0].reshape({-1}) : parameters[0];
     const at::Tensor values = feature_values(walk_features, walks_, f, heads());
     const auto n = static_cast<double>(walks_.walkers()), pairs = static_cast<double>(walks_.independent_pairs());

@@ -65,6 +65,9 @@ class FrozenMask final : public Mask {
 
   at::Tensor apply(const at::Tensor& x) const override { return MaskAnswers::apply(*mask_, x); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return MaskAnswers::apply_transposed(*mask_, x); }
+  at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& like) const override {
+    return MaskAnswers::rows(*mask_, first, count, like);
+  }
 
  private:
   template <class Form>

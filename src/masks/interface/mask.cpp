@@ -31,6 +31,7 @@ struct MatmulFunction : torch::autograd::Function<MatmulFunction> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const MaskPtr mask = saved_mask(ctx);
+    check_differentiated_once("Mask::matmul");
     const bool transposed = ctx->saved_data["transposed"].toBool();
     const int64_t parameters = ctx->saved_data["parameters"].toInt();
     const at::Tensor x = ctx->get_saved_variables()[0];
@@ -117,6 +118,16 @@ std::optional<MaskTiles> Mask::tiles() const {
   const auto by_heads = [heads](const at::Tensor& side) { return side.expand({heads, -1, -1}); };
   return MaskTiles{
       .kind = TileKind::factors, .values = by_heads(product->left.dense), .right = by_heads(product->right.dense)};
+}
+
+at::Tensor unit_columns(const Mask& mask, int64_t first, int64_t count, const at::TensorOptions& like) {
+  at::Tensor units = at::zeros({1, mask.heads(), mask.size(), count}, like);
+  units.narrow(2, first, count).diagonal(0, 2, 3).fill_(1);
+  return units;
+}
+
+at::Tensor Mask::rows(int64_t first, int64_t count, const at::TensorOptions& like) const {
+  return apply_transposed(unit_columns(*this, first, count, like)).select(0, 0).mT().contiguous();
 }
 
 MaskPtr Mask::rebuild(const std::vector<at::Tensor>&) const {

@@ -193,6 +193,11 @@ class PerHeadMask final : public Mask {
 
   at::Tensor apply(const at::Tensor& x) const override { return each(x, MaskAnswers::apply); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return each(x, MaskAnswers::apply_transposed); }
+  at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& like) const override {
+    std::vector<at::Tensor> heads;
+    for (const MaskPtr& mask : masks_) heads.push_back(MaskAnswers::rows(*mask, first, count, like));
+    return at::cat(heads);
+  }
 
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     std::vector<at::Tensor> all;

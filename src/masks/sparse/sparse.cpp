@@ -3,6 +3,7 @@
 #include "core/checks.h"
 #include "graph/weights.h"
 #include "masks/sparse/with_diagonal.h"
+#include "sparse/dense_rows.h"
 #include "sparse/sddmm.h"
 #include "topomask/masks.h"
 
@@ -40,6 +41,9 @@ class SparseMask final : public Mask {
 
   at::Tensor apply(const at::Tensor& x) const override { return topomask::matmul(plain(), x); }
   at::Tensor apply_transposed(const at::Tensor& x) const override { return topomask::matmul_transposed(plain(), x); }
+  at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& like) const override {
+    return dense_rows(plain(), first, count).to(like);
+  }
   std::vector<at::Tensor> parameter_gradients(const at::Tensor& x, const at::Tensor& grad) const override {
     if (!learnable_) return {};
     return {sddmm(grad, x, *matrix_.pattern, heads()).view_as(matrix_.values)};

@@ -109,7 +109,7 @@ Three forward_cpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, co
   const Tensor out = at::empty(v.sizes(), v.options()), denominator = at::empty(q.sizes().slice(0, 3), q.options());
   const Tensor largest =
       options.weighting == Weighting::kernel ? at::empty({0}, q.options()) : at::empty_like(denominator);
-  if (out.numel() > 0 && q.size(3) > 0) {
+  if (out.numel() > 0) {
     if (type == at::kDouble) {
       run_forward<double>(q, k, v, mask, options, out, denominator, largest);
     } else {
@@ -222,7 +222,7 @@ Five backward_as(const Tensor& grad, const Tensor& q, const Tensor& k, const Ten
   Gradients to{zeros(q, 0), zeros(k, cut.parts), zeros(v, cut.parts), {}, {}};
   if (learned) to.values = zeros(source.values, mask.kind == TileKind::matrix ? 1 : cut.groups * cut.parts);
   if (learned && mask.kind == TileKind::factors) to.right = zeros(source.right, cut.groups * cut.parts);
-  if (q.numel() > 0 && v.numel() > 0) {
+  if (v.numel() > 0) {
     run_backward<T>(grad, q, k, v, mask, options, delta, made, cut, source, to, learned);
   }
   const auto none = [&] { return at::empty({0}, q.options()); };  // one for each: outputs must not share storage

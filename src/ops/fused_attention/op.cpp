@@ -21,8 +21,8 @@ namespace {
 void check_values(const Tensor& q, const MaskTiles& mask) {
   const int64_t heads = q.size(1), nodes = q.size(2) - mask.globals;
   const auto is_value = [&](const Tensor& x, int64_t dims) {
-    return x.defined() && x.dim() == dims && (x.size(0) == 1 || x.size(0) == heads) && x.device() == q.device() &&
-           x.scalar_type() == accumulation_type(q.scalar_type());
+    return x.defined() && x.dim() == dims && (x.size(0) == 1 || (x.size(0) == heads && heads > 0)) &&
+           x.device() == q.device() && x.scalar_type() == accumulation_type(q.scalar_type());
   };
   const char* shape = mask.kind == TileKind::matrix    ? "[1 or H, n, n]"
                       : mask.kind == TileKind::factors ? "[1 or H, n, r]"

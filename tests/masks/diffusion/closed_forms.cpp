@@ -72,6 +72,10 @@ TEST(HypercubeDiffusion, SaysWhatIsWrong) {
   EXPECT_ERROR(hypercube_diffusion_mask(31, lambda), "dimensions must be in [0, 30], got 31");
   EXPECT_ERROR(hypercube_diffusion_mask(3, -lambda),
                "hypercube_diffusion_mask: lambda must be finite and >= 0, got -0.4");
+  const at::Tensor written = lambda.clone();
+  const MaskPtr mask = hypercube_diffusion_mask(3, written);
+  written.fill_(-1);
+  EXPECT_ERROR(mask->tiles(), "hypercube_diffusion_mask: lambda must be finite and >= 0, got -1");
   EXPECT_ERROR(hypercube_diffusion_mask(3, at::ones({1}, at::kLong)), "lambda must be Float or Double, [] or [H]");
 }
 
@@ -175,6 +179,12 @@ TEST(LowRankDiffusion, SaysWhatIsWrong) {
   EXPECT_ERROR(low_rank_diffusion_mask(u, u / 0, lambda), "v must be finite, got inf at [0, 0]");
   EXPECT_ERROR(low_rank_diffusion_mask(u, u, -lambda), "lambda must be finite and >= 0, got -0.5");
   EXPECT_ERROR(low_rank_diffusion_mask(u, u, lambda.to(at::kDouble)), "lambda must be Float as u is");
+  const at::Tensor written = lambda.clone();
+  const MaskPtr mask = low_rank_diffusion_mask(u, u, written);
+  written.fill_(-1);
+  for (const auto& form : {+[](const Mask& m) { m.tiles(); }, +[](const Mask& m) { m.dense(); }}) {
+    EXPECT_ERROR(form(*mask), "low_rank_diffusion_mask: lambda must be finite and >= 0, got -1");
+  }
 }
 
 /// The kernels by their formulas, against the mean of many draws: within four standard errors, and the error falls as

@@ -141,6 +141,17 @@ TEST(DebiasedGrfMask, PairsWalkersOfDifferentGroupsOnTheDiagonal) {
   }
 }
 
+/// The products of groups, which the diagonal takes, are those of the sampled loads.
+TEST(DebiasedGrfMask, RefusesLoadsThatChangeAfterIt) {
+  const WalkTable walks = sample_walks(digraph(), {.max_hops = 5, .group_products = true, .seed = 12});
+  const at::Tensor f = function({5});
+  const MaskPtr mask = grf_mask(walks, f, {.diagonal = Diagonal::debiased});
+  EXPECT_EQ(mask->dense().size(0), digraph().num_nodes());
+  walks.loads().mul_(2);
+  EXPECT_ERROR(mask->dense(),
+               "grf_mask: loads of walks with a debiased diagonal must be those that the mask was made with");
+}
+
 TEST(HybridGrfMask, HasAnExactHeadAndASampledTail) {
   for (const Graph& graph : graphs()) {
     for (int64_t exact : {0, 1, 3}) {

@@ -18,6 +18,11 @@ TEST(FusedAttention, SaysWhatIsWrong) {
   EXPECT_ERROR(forward({.kind = TileKind::offsets, .values = at::rand({1, 7}), .index = at::arange(4)}),
                "fused_attention: index must be Int [n] for n = 4, got Long[4]");
   EXPECT_ERROR(forward({.kind = TileKind::ones, .globals = 5}), "globals must be in [0, N], N = 4, got 5");
+  const at::Tensor no_heads = at::rand({1, 0, 4, 3});
+  EXPECT_ERROR(ops::fused_attention::forward(
+                   no_heads, no_heads, no_heads,
+                   {.kind = TileKind::offsets, .values = at::rand({0, 7}), .index = at::arange(4, at::kInt)}, {}),
+               "fused_attention: values must be Float [1 or H, K]");
 }
 
 TEST(FusedAttention, RefusesADtypeThatItDoesNotSupport) {
