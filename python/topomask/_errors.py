@@ -73,7 +73,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is Any:
         return True
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, part) for part in inside) or (Tensor in inside and hasattr(value, "__array__"))
+        values = Tensor in inside and any(typing.get_origin(part) is Sequence for part in inside)  # NumPy arrays become tensors
+        return any(_fits(value, part) for part in inside) or (values and hasattr(value, "__array__"))
     if hint is None or hint is type(None):
         return value is None
     if hint is int:

@@ -33,16 +33,17 @@ def padded_attention(
     Cost: that of attention, for softmax with one more column of q and k, and copies of q, k and v.
     """
     rows = hidden[:, None, :, None]
-    v = v.masked_fill(rows, 0.0)
+    q, k, v = (x.masked_fill(rows, 0.0) for x in (q, k, v))
     if kind == "kernel":
         phi = feature_map(features)
         visible = (~hidden).to(torch.uint8).argmax(-1)[:, None, None, None].expand(len(q), q.shape[1], 1, k.shape[-1])
-        k = torch.where(rows, k.gather(-2, visible), k)  # so that what features subtract, the largest exponent, is of visible keys
+        # What features subtract, the largest exponent, is then of visible keys, and φ is as finite as of visible tokens.
+        q, k = (torch.where(rows, x.gather(-2, visible), x) for x in (q, k))
         out = attention(phi.queries(q), phi.keys(k).masked_fill(rows, 0.0), v, mask, features=None)
     else:
         q = torch.cat([q, torch.full_like(q[..., :1], _QUERY)], -1)
         last = torch.zeros_like(k[..., :1]).masked_fill(rows, _HIDDEN_KEY)
-        k = torch.cat([k.masked_fill(rows, 0.0), last], -1)
+        k = torch.cat([k, last], -1)
         scale = (q.shape[-1] - 1) ** -0.5 if scale is None else scale
         out = softmax_attention(q, k, v, mask, mode="additive" if kind == "additive" else "multiplicative", scale=scale)
     return out.masked_fill(rows, 0.0)

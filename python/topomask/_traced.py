@@ -29,7 +29,7 @@ def attend(mask: Mask, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
     kind = q.device.type
     autocast = torch.is_autocast_enabled(kind)
     if autocast:
-        q, k, v = (_narrowed(x) for x in (q, k, v))
+        q, k, v = (narrowed(x) for x in (q, k, v))
     _check("attention" if how.what == "attention" else "softmax_attention", mask, q, k, v)
     if not autocast:
         return mask._traced_attention(q, k, v, how)
@@ -37,7 +37,8 @@ def attend(mask: Mask, q: Tensor, k: Tensor, v: Tensor, how: How) -> Tensor:
         return mask._traced_attention(q, k, v, how)
 
 
-def _narrowed(x: Tensor) -> Tensor:
+def narrowed(x: Tensor) -> Tensor:
+    """An input of attention in the dtype of autocast, which is enabled."""
     return x.to(torch.get_autocast_dtype(x.device.type)) if x.dtype in (torch.float32, torch.float16, torch.bfloat16) else x
 
 

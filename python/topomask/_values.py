@@ -19,9 +19,18 @@ def tensor(what: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     try:
-        return torch.as_tensor(value, device="cpu")  # whatever torch's default device is
+        given = _array(value) if hasattr(value, "__array__") else value
+        return torch.as_tensor(given, device="cpu")  # whatever torch's default device is
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{what} must be a tensor, a sequence of numbers or a NumPy array, got {type(value).__name__}") from None
+
+
+def _array(value: Any) -> Any:
+    """The NumPy array that a value is or has; a copy of it where torch refuses its byte order or its strides."""
+    array = value.__array__()
+    if not array.dtype.isnative:
+        return array.astype(array.dtype.newbyteorder("="), order="C")
+    return array.copy() if any(stride < 0 for stride in array.strides) else array
 
 
 def plain(tensor: Tensor) -> Tensor:

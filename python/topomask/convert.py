@@ -64,14 +64,15 @@ def to_networkx(graph: Graph) -> networkx.Graph:
 def from_scipy(matrix: scipy.sparse.sparray, *, directed: bool | None = None) -> Graph:
     if not hasattr(matrix, "tocsr"):
         raise TypeError(f"Graph.from_scipy: matrix must be a SciPy sparse matrix, got {type(matrix).__name__}")
-    csr = matrix.tocsr(copy=True)
-    if len(csr.shape) != 2 or csr.shape[0] != csr.shape[1]:
-        raise ValueError(f"Graph.from_scipy: matrix must be square, got {list(csr.shape)}")
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"Graph.from_scipy: matrix must be square, got {list(matrix.shape)}")
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"Graph.from_scipy: matrix must have real entries, got {matrix.dtype}")
+    csr = matrix.astype("float64").tocsr()  # before duplicates are added up, which a narrow type could not hold; a copy
     csr.sum_duplicates()
     csr.sort_indices()
-    if csr.dtype.kind not in "biuf":
-        raise ValueError(f"Graph.from_scipy: matrix must have real entries, got {csr.dtype}")
-    csr = csr.astype("float64" if csr.dtype == "float64" else "float32")
+    csr = csr.astype("float64" if matrix.dtype.kind == "f" and matrix.dtype.itemsize == 8 else "float32")
+    csr.eliminate_zeros()
     if not directed:
         mirrored = csr.T.tocsr()
         mirrored.sort_indices()
@@ -107,7 +108,7 @@ def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
 
 
 def _symmetric(edge_index: Tensor, weights: Tensor | None, nodes: int) -> bool:
-    """Whether every edge has its mirror image, of the same weight but for rounding."""
+    """Whether every edge has its mirror image, of the same weight but for rounding; how often an edge is given does not count."""
     edge_index = edge_index.to(torch.int64)  # products of two int32 numbers of nodes overflow
 
     def ordered(index: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -116,7 +117,10 @@ def _symmetric(edge_index: Tensor, weights: Tensor | None, nodes: int) -> bool:
         if weights is not None:  # edges given several times in one order
             order = torch.argsort(weights.detach(), stable=True)
         order = order[torch.argsort(keys[order], stable=True)]
-        return keys[order], None if weights is None else weights.detach()[order]
+        keys, values = keys[order], None if weights is None else weights.detach()[order]
+        new = torch.ones_like(keys, dtype=torch.bool)
+        new[1:] = keys.diff() != 0 if values is None else (keys.diff() != 0) | (values.diff() != 0)
+        return keys[new], None if values is None else values[new]
 
     (keys, values), (mirrored, others) = ordered(edge_index), ordered(edge_index.flip(0))
     if not torch.equal(keys, mirrored):

@@ -48,7 +48,7 @@ class NodeDropout(nn.Dropout):
         if nodes is None or not self.training or self.p == 0:
             return super().forward(input)
         kept = uniform(self.key, nodes, input.shape[-1]) >= round(self.p * 2**53)
-        return input * (kept.to(input.dtype) / (1 - self.p))
+        return input * (kept.to(input.dtype) / ((1 - self.p) or 1.0))  # p = 1 keeps nothing
 
 
 def seed_dropout(model: nn.Module, seed: int, step: int) -> None:

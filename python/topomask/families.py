@@ -92,6 +92,7 @@ class Bordered(LibraryMask):
         inner = self.mask
         if not isinstance(inner, LibraryMask):
             return None
+        inner._traced_size, inner._traced_heads = inner.size, inner.heads  # its form reads them; functions prepare no mask
         form = inner._traced_form(route)
         return None if form is None else form.bordered(self.size - inner.size, inner.size)
 

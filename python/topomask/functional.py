@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from . import _errors, _ops
+from . import _errors, _ops, _values
+from ._values import Values
 from .families import Bordered, Dense, Distances, Plain, PowerSeries, PowerSeriesBasis, SparseValues, Toeplitz, Walked
 from .forest import DistanceFunction, Forest
 from .graph import Graph
@@ -67,14 +68,15 @@ def neighbours_mask(graph: Graph) -> LibraryMask:
     return Plain("neighbours_mask", {"graph": graph})
 
 
-def weighted_neighbours_mask(graph: Graph, weights: Tensor | None = None) -> LibraryMask:
+def weighted_neighbours_mask(graph: Graph, weights: Values | None = None) -> LibraryMask:
     """M = W + I: each node attends to its neighbours by the weights of the edges, and to itself by 1. weights [num_entries], in
     the order of the graph's entries; the graph's own where not given.
 
     Cost: |W| + N multiply-adds per column, (|W| + N)·(m + D) per slice of attention. Gradient: in the weights, one per stored
     entry, which need not stay symmetric.
     """
-    return LibraryMask("weighted_neighbours_mask", {"graph": graph, "weights": graph.weights if weights is None else weights})
+    values = graph.weights if weights is None else _values.tensor("weighted_neighbours_mask: weights", weights)
+    return LibraryMask("weighted_neighbours_mask", {"graph": graph, "weights": values})
 
 
 def power_series_basis(graph: Graph, terms: int, *, max_sparse_entries: int = MAX_SPARSE_ENTRIES) -> PowerSeriesBasis:

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from . import _errors
 from ._attention import Features, attention
+from ._padding import padded_attention
 from ._seen import Reads, Seen, Shared
 from ._values import plain
 from .convert import _symmetric, rows_and_columns
-from .features import KeptFeatures, feature_map
+from .features import KeptFeatures
 from .functional import grf_mask, neighbours_mask, none_mask, power_series_mask
 from .graph import Graph
-from .mask import Mask, keeping_precision
+from .mask import Mask, keeping_precision, tensors_of
 from .modules import CPU, _coefficients
 from .nn import KINDS, attend
 from .walks import WalkTable, _options, sample_walks
@@ -45,12 +45,6 @@ class _Kept(NamedTuple):
 
 def _learning(f: Tensor) -> tuple[bool, bool]:
     return torch.is_grad_enabled(), f.requires_grad
-
-
-def _tensors(mask: Mask) -> list[Tensor]:
-    """The tensors of a mask and of masks inside it, and those in their attributes."""
-    attributes = (tree_leaves([*vars(module).values()]) for module in mask.modules())
-    return [leaf for leaves in attributes for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def _only_from(f: Tensor, tensors: list[Tensor]) -> bool:
@@ -163,7 +157,7 @@ class GPSAttention(KeptFeatures, nn.MultiheadAttention):
             if learning:
                 raise
             return function(graph, f), False, None
-        tensors = _tensors(made)
+        tensors = tensors_of(made)
         learnt = [tensor for tensor in tensors if tensor is not f and tensor.grad_fn is not None]
         computed = reads.found or any(tensor is not f and reads.in_memory_of(tensor) for tensor in tensors)
         # What was computed with gradients is good for one backward pass, and what else it was computed from is not followed.
@@ -232,9 +226,11 @@ class GPSAttention(KeptFeatures, nn.MultiheadAttention):
         projected = nn.functional.linear(x, self.in_proj_weight, self.in_proj_bias)
         q, k, v = projected.unflatten(-1, (3, self.num_heads, -1)).movedim(-3, 0).transpose(-3, -2)
         if self.mask == "none":
-            phi = feature_map(self.features)
-            fk = phi.keys(k) * present[:, None, :, None]
-            out = attention(phi.queries(q), fk, v, none_mask(query.shape[1]), features=None)
+            every = none_mask(query.shape[1])
+            if key_padding_mask is None:
+                out = attention(q, k, v, every, features=self.features)
+            else:
+                out = padded_attention(q, k, v, every, key_padding_mask, kind="kernel", features=self.features)
         else:
             out = attend(q, k, v, self._mask(x), kind=self.kind, features=self.features)
         out = self.out_proj(out.transpose(-3, -2).flatten(-2))

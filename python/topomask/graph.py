@@ -158,9 +158,11 @@ class Graph(Structure):
         return Graph.from_edges(nodes, edges[0], edges[1], weights, **options)
 
     @staticmethod
-    def from_csr(offsets: Tensor, columns: Tensor, weights: Tensor | None = None, *, directed: bool = False) -> Graph:
+    def from_csr(offsets: Values, columns: Values, weights: Values | None = None, *, directed: bool = False) -> Graph:
         """offsets int64 [N + 1], columns int32 [E] ascending in each row; symmetric unless directed, which is checked."""
-        return Graph._of(_ops.static("Graph", "from_csr", offsets, columns, weights, directed))
+        given = {"offsets": offsets, "columns": columns, "weights": weights}
+        csr = [None if value is None else _values.tensor(f"Graph.from_csr: {name}", value) for name, value in given.items()]
+        return Graph._of(_ops.static("Graph", "from_csr", *csr, directed))
 
     @staticmethod
     def from_pattern(pattern: Pattern, weights: Tensor, *, directed: bool = False) -> Graph:
@@ -183,7 +185,7 @@ class Graph(Structure):
 
     @staticmethod
     def from_scipy(matrix: scipy.sparse.sparray, *, directed: bool | None = None) -> Graph:
-        """A SciPy sparse matrix, W itself; entries given twice are added up.
+        """A SciPy sparse matrix, W itself; entries given twice are added up. A stored 0, and a sum that is 0, is no edge.
 
         directed, where left out: whether an entry differs from its mirror image by more than 10⁻⁵ of the larger. What differs by
         less, as affinities do by rounding, and is not called directed becomes the mean of the two.
@@ -337,7 +339,7 @@ class Graph(Structure):
 
         return to_scipy(self)
 
-    def plot(self, positions: Tensor | None = None, *, values: Tensor | None = None, ax: Any = None) -> Any:
+    def plot(self, positions: Values | None = None, *, values: Values | None = None, ax: Any = None) -> Any:
         """Draws the graph with matplotlib and returns the axes. positions [N, 2] or [N, 3]; where left out, a grid lies as a grid,
         and others up to 2 000 nodes by their distances in hops. values [N]: the colours of the nodes. Cost: O(N + entries), and
         O(N³) where a layout is computed."""

@@ -122,8 +122,8 @@ def read_npz(
     max_isolated: int = 2**24,
     one_based: bool = False,
 ) -> Graph:
-    """NumPy archive with `src`, `dst` [E], optional `weight` [E], whose dtype is kept, and `num_nodes`. Options as in
-    `read_graph`.
+    """NumPy archive with `src`, `dst` [E], optional `weight` [E], whose dtype is kept, and `num_nodes`; or a square matrix that
+    `scipy.sparse.save_npz` wrote (csr, csc, coo), as a directed graph. Options as in `read_graph`.
 
     Cost: O(size of the file + N + E). Gradient: none.
     """

@@ -96,8 +96,8 @@ class LibraryMask(Arguments, Mask):
         super().__setattr__(name, value)
 
     def _checked_object(self) -> Any:
-        inner = tuple(module._object for module in self.children() if isinstance(module, Mask))
-        key = (*self._key(iter(self._tensor_names())), *((made, 0, None, None, False) for made in inner))
+        inner = (item for module in self.children() if isinstance(module, Mask) for item in _identity(module))
+        key = (*self._key(iter(self._tensor_names())), *inner)
         kept = self._cache.get("")
         if kept is None or not same(kept[0], key):
             weights = self._graph_weights()
@@ -292,6 +292,16 @@ class LibraryMask(Arguments, Mask):
             if isinstance(value, (int, float, str)) and not isinstance(value, Recipe):
                 shown.append(f"{name}={value}")
         return ", ".join(shown)
+
+
+def _identity(mask: Mask) -> Iterator[tuple[Any, ...]]:
+    """What tells whether a mask inside another is the same as before. A mask written in Python makes a C++ mask for each use, which
+    serves as long as the module and its parameters are the same: it calls the module."""
+    if isinstance(mask, LibraryMask):
+        yield (mask._object,)
+    else:
+        yield mask, float(mask.work), mask.size, mask.heads
+        yield from ((x, x.data_ptr(), x.dtype, x.device, x.requires_grad) for x in mask.parameters())
 
 
 class _Latest:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from . import _errors, _ops, _traced
+from ._values import Values
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -28,6 +30,12 @@ def keeping_precision(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tens
         return changed
 
     return keeping
+
+
+def tensors_of(mask: Mask) -> list[Tensor]:
+    """The tensors of a mask and of masks inside it, and those in their attributes."""
+    attributes = (tree_leaves([*vars(module).values()]) for module in mask.modules())
+    return [leaf for leaves in attributes for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 class Mask(nn.Module):
@@ -83,9 +91,10 @@ class Mask(nn.Module):
         if torch.compiler.is_compiling():
             transposed: Tensor = torch.func.vjp(self.matmul, torch.zeros_like(x))[1](x)[0]
             return transposed
-        with torch.enable_grad():
+        learns = torch.is_grad_enabled()
+        with torch.inference_mode(False), torch.enable_grad():
             probe = torch.zeros_like(x, requires_grad=True)
-            return torch.autograd.grad(self.matmul(probe), probe, x, create_graph=torch.is_grad_enabled())[0]
+            return torch.autograd.grad(self.matmul(probe), probe, x, create_graph=learns)[0]
 
     def forward(self, x: Tensor) -> Tensor:
         """matmul(x), [..., N, C] → [..., N, C]."""
@@ -104,12 +113,14 @@ class Mask(nn.Module):
     def frozen(self) -> Mask:
         """A copy with the values the parameters have now, which do not learn: later changes of this mask do not reach it.
         Cost: a copy of its tensors. Gradient: none."""
-        made = copy.deepcopy(self)
+        # Functions of masks keep tensors that require grad as they are: deepcopy refuses those with a history, others would learn on.
+        kept = {id(x): x for x in tensors_of(self) if x.requires_grad and not isinstance(x, nn.Parameter)}
+        made = copy.deepcopy(self, {key: x.detach().clone() for key, x in kept.items()})
         made.requires_grad_(False)
         return made
 
     def plot(
-        self, node: int = 0, *, head: int = 0, positions: Tensor | None = None, graph: Graph | None = None, ax: Any = None
+        self, node: int = 0, *, head: int = 0, positions: Values | None = None, graph: Graph | None = None, ax: Any = None
     ) -> Any:
         """Draws what a node attends to, row `node` of M, with matplotlib, and returns the axes. Cost: one product with Mᵀ.
 

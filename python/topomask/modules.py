@@ -60,7 +60,7 @@ def _initial(what: str, values: Values, heads: int | None, dims: int, device: to
     return nn.Parameter(_for_heads(_values.real(what, values).detach(), heads, dims).to(device, copy=True))
 
 
-def _per_head(value: float | Tensor, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
+def _per_head(value: float | Values, heads: int | None, dtype: torch.dtype, device: torch.device) -> nn.Parameter:
     if isinstance(value, (int, float)):
         return nn.Parameter(torch.full(tuple(_shape_of(heads)), float(value), dtype=dtype, device=device))
     values = _values.real("initial values", value).detach()
@@ -116,24 +116,28 @@ class SparseMask(SparseValues):
     """sparse_mask: M_ij = values[e] for a learnable value at every entry e = (i, j) of a pattern, `values` [entries] or [heads,
     entries], 1 at first.
 
-    pattern: a Pattern, a Graph (its entries), or edges [2, E], whose order the values then follow.
+    pattern: a Pattern, a Graph (its entries), or edges [2, E], whose order the values then follow. num_nodes: of edges alone, the
+    largest index + 1 where left out.
 
     Cost: entries multiply-adds per column, entries·(m + D) per slice of attention. Gradient: in the values.
     """
 
     def __init__(
         self,
-        pattern: Pattern | Graph | Tensor,
+        pattern: Pattern | Graph | Values,
         values: Values | None = None,
         *,
         heads: int | None = None,
         num_nodes: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        if isinstance(pattern, Graph):
+        if not isinstance(pattern, (Pattern, Graph)):
+            edges = _values.tensor("SparseMask: pattern, unless a Pattern or a Graph,", pattern)
+            pattern = Pattern.from_edge_index(edges, num_nodes)
+        elif num_nodes is not None:
+            raise TypeError(f"SparseMask: num_nodes must come with edges, got {num_nodes} with a {type(pattern).__name__}")
+        elif isinstance(pattern, Graph):
             pattern = pattern.pattern
-        elif isinstance(pattern, Tensor):
-            pattern = Pattern.from_edge_index(pattern, num_nodes)
         if values is None:
             values = torch.ones(_shape_of(heads, pattern.entries), dtype=_real_dtype(dtype), device=pattern.columns.device)
         start = _initial("SparseMask: values", values, heads, 1, pattern.columns.device)

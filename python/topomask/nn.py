@@ -194,7 +194,8 @@ class Block(nn.Module):
         if nodes is None and drops:
             raise ValueError(f"Block: nodes must be given for dropout in chunks, p = {attention.dropout.p}, got none")
         phi = feature_map(attention.features) if attention.kind == "kernel" and attention.features is not None else None
-        of_rows = phi is not None and phi.function is None and not phi.stabilised
+        learns = phi is not None and phi.omega is not None and phi.omega.requires_grad  # and is no parameter of a module here
+        of_rows = phi is not None and phi.function is None and not phi.stabilised and not learns
         offset = phi.relu_offset if phi is not None else None
         if offset is not None and not drops:
             first, second = cast(nn.Linear, self.perceptron[0]), cast(nn.Linear, self.perceptron[3])
@@ -215,11 +216,10 @@ class Block(nn.Module):
             x = x + attention.projected(out, own)
             return (x + self._perceived(x, own),)
 
-        used = [*self.attention_norm.parameters(), *attention.qkv.parameters()]
-        q, k, v = rowwise(before, chunk, [x], used)
+        q, k, v = rowwise(before, chunk, [x], [self.attention_norm, attention.qkv])
         features = None if of_rows else attention.features
         out = attend(q, k, v, attention.mask, kind=attention.kind, features=features, route=attention.route)
-        used = [p for part in (attention.projection, self.perceptron_norm, self.perceptron) for p in part.parameters()]
+        used = [attention.projection, self.perceptron_norm, self.perceptron]
         return rowwise(after, chunk, [x, out] if nodes is None else [x, out, nodes.unsqueeze(-1)], used)[0]
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from . import _values
+from ._values import Values
 from .graph import Graph
 
 if TYPE_CHECKING:
@@ -82,9 +84,10 @@ def _majorised(at: Tensor, wanted: Tensor, rounds: int = 60) -> Tensor:
     return at
 
 
-def _places(graph: Graph | None, positions: Tensor | None, nodes: int, op: str) -> Tensor | None:
+def _places(graph: Graph | None, positions: Values | None, nodes: int, op: str) -> Tensor | None:
     if positions is None:
         return None if graph is None else layout(graph)
+    positions = _values.tensor(f"{op}: positions", positions)
     if positions.dim() != 2 or positions.shape[0] != nodes or positions.shape[1] not in (2, 3):
         raise ValueError(f"{op}: positions must be [{nodes}, 2] or [{nodes}, 3], got {list(positions.shape)}")
     return positions.detach().cpu().to(torch.float64)
@@ -98,7 +101,7 @@ def _point_size(nodes: int) -> float:
     return max(0.5, min(60.0, 6000.0 / max(nodes, 1)))
 
 
-def plot_graph(graph: Graph, positions: Tensor | None = None, values: Tensor | None = None, ax: Any = None) -> Any:
+def plot_graph(graph: Graph, positions: Values | None = None, values: Values | None = None, ax: Any = None) -> Any:
     """`Graph.plot`: positions [N, 2] or [N, 3], values [N]. Cost: O(N + E), and that of `layout` without positions. Gradient: none."""
     at = _places(graph, positions, graph.num_nodes, "Graph.plot")
     assert at is not None
@@ -111,7 +114,9 @@ def plot_graph(graph: Graph, positions: Tensor | None = None, values: Tensor | N
     else:
         from matplotlib.collections import LineCollection as Lines
     ax.add_collection(Lines(ends, colors="0.7", linewidths=0.6, zorder=1))
-    colour: dict[str, Any] = {"c": "C0"} if values is None else {"c": values.detach().cpu().tolist(), "cmap": "viridis"}
+    colour: dict[str, Any] = {"c": "C0"}
+    if values is not None:
+        colour = {"c": _values.tensor("Graph.plot: values", values).detach().cpu().tolist(), "cmap": "viridis"}
     _scatter(ax, at, _point_size(graph.num_nodes), zorder=2, **colour)
     ax.set_aspect("equal")
     ax.set_axis_off()
@@ -134,7 +139,7 @@ def mask_row(mask: Mask, node: int, head: int) -> Tensor:
         return mask.matmul_transposed(unit)[:, 0]
 
 
-def plot_mask(mask: Mask, node: int, head: int, positions: Tensor | None, graph: Graph | None, ax: Any) -> Any:
+def plot_mask(mask: Mask, node: int, head: int, positions: Values | None, graph: Graph | None, ax: Any) -> Any:
     """`Mask.plot`: positions [N, 2] or [N, 3]. Cost: one product with Mᵀ, and that of `layout` where a graph has to be laid out.
     Gradient: none."""
     row = mask_row(mask, node, head).cpu().to(torch.float64)

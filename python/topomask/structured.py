@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from . import _errors, _ops, _values
 from ._values import Values
@@ -99,7 +99,7 @@ class DiffusionMask(LibraryMask):
     def __init__(
         self,
         graph: Graph,
-        lambda_: float | Tensor = 1.0,
+        lambda_: float | Values = 1.0,
         *,
         heads: int | None = None,
         generator: str = "laplacian",
@@ -118,7 +118,7 @@ class ProductDiffusionMask(LibraryMask):
     """
 
     def __init__(
-        self, factors: Sequence[Graph], lambda_: float | Tensor = 1.0, *, heads: int | None = None, generator: str = "laplacian"
+        self, factors: Sequence[Graph], lambda_: float | Values = 1.0, *, heads: int | None = None, generator: str = "laplacian"
     ) -> None:
         if isinstance(factors, Sequence) and not factors:
             raise ValueError("ProductDiffusionMask: factors must be at least one graph, got none")
@@ -135,7 +135,7 @@ class HypercubeDiffusionMask(LibraryMask):
     """
 
     def __init__(
-        self, dimensions: int, lambda_: float | Tensor = 1.0, *, heads: int | None = None, dtype: torch.dtype = torch.float32
+        self, dimensions: int, lambda_: float | Values = 1.0, *, heads: int | None = None, dtype: torch.dtype = torch.float32
     ) -> None:
         arguments = {"dimensions": dimensions, "lambda_": _per_head(lambda_, heads, _real_dtype(dtype), CPU)}
         super().__init__("hypercube_diffusion_mask", arguments)
@@ -148,7 +148,7 @@ class LowRankDiffusionMask(LibraryMask):
     Cost: 2N·r + r² multiply-adds per column, and O(r³) per call. Gradient: in u, v and lambda_.
     """
 
-    def __init__(self, u: Values, v: Values, lambda_: float | Tensor = 1.0, *, heads: int | None = None) -> None:
+    def __init__(self, u: Values, v: Values, lambda_: float | Values = 1.0, *, heads: int | None = None) -> None:
         left = _parameter(u)
         rest = {"v": _parameter(v, left.dtype, left.device), "lambda_": _per_head(lambda_, heads, left.dtype, left.device)}
         arguments = {"u": left, **rest}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from . import _errors
 from ._values import Values
@@ -16,12 +16,24 @@ from .modules import _coefficients, _per_head, _weighted
 from .walks import WalkTable, _options, sample_walks
 
 
+def _refuse_options(op: str, options: dict[str, Any]) -> None:
+    """Of a mask over walks that exist."""
+    if options:
+        name, value = next(iter(options.items()))
+        raise TypeError(f"{op}: {name} must come with a graph, got {_errors.shown(value)} with walks, which have been made")
+
+
 def _walks_and_f(
-    source: Graph | WalkTable, f: Values | None, terms: int, heads: int | None, normalise: bool | None, changes: dict[str, Any]
+    op: str,
+    source: Graph | WalkTable,
+    f: Values | None,
+    terms: int,
+    heads: int | None,
+    normalise: bool | None,
+    changes: dict[str, Any],
 ) -> tuple[WalkTable, nn.Parameter]:
     if isinstance(source, WalkTable):
-        if changes:
-            raise TypeError(f"GRFMask: {next(iter(changes))} must come with a graph; the walks given have been made")
+        _refuse_options(op, changes if normalise is None else {"normalise": normalise})
         walks = source
     else:
         walks = sample_walks(_weighted(source, normalise), _options(None, changes))
@@ -54,7 +66,7 @@ class GRFMask(Walked):
     ) -> None:
         if diagonal == "debiased" and isinstance(source, Graph):
             walks.setdefault("group_products", True)
-        table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
+        table, start = _walks_and_f("GRFMask", source, f, terms, heads, normalise, walks)
         super().__init__("grf_mask", {"walks": table, "f": start, "diagonal": diagonal})
         self._source = source if isinstance(source, Graph) else None
         self.prepare()
@@ -110,7 +122,7 @@ class AsymmetricGRFMask(Walked):
         normalise: bool | None = None,
         **walks: Any,
     ) -> None:
-        table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
+        table, start = _walks_and_f("AsymmetricGRFMask", source, f, terms, heads, normalise, walks)
         super().__init__("asymmetric_grf_mask", {"walks": table, "f": start})
         self._source = source if isinstance(source, Graph) else None
         self.prepare()
@@ -133,7 +145,7 @@ class AdHocMask(Walked):
         normalise: bool | None = None,
         **walks: Any,
     ) -> None:
-        table, start = _walks_and_f(source, f, terms, heads, normalise, walks)
+        table, start = _walks_and_f("AdHocMask", source, f, terms, heads, normalise, walks)
         super().__init__("ad_hoc_mask", {"walks": table, "f": start})
         self._source = source if isinstance(source, Graph) else None
         self.prepare()
@@ -161,7 +173,7 @@ class HybridGRFMask(LibraryMask):
         graph = _weighted(graph, normalise)
         if diagonal == "debiased":
             walks.setdefault("group_products", True)
-        table, start = _walks_and_f(graph, f, terms, heads, False, {**walks, "exact_hops": exact_hops})
+        table, start = _walks_and_f("HybridGRFMask", graph, f, terms, heads, False, {**walks, "exact_hops": exact_hops})
         super().__init__("hybrid_grf_mask", {"walks": table, "graph": graph, "f": start, "diagonal": diagonal})
         self.prepare()
 
@@ -223,6 +235,13 @@ class WalkingMask(LibraryMask):
         self.prepare()
 
 
+def _walks_of_nodes(op: str, source: Graph | WalkTable, options: dict[str, Any]) -> WalkTable:
+    if isinstance(source, WalkTable):
+        _refuse_options(op, options)
+        return source
+    return sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **options})
+
+
 class NodeKernelMask(LibraryMask):
     """node_kernel_mask (GKAT): M_kl = ⟨F_k/‖F_k‖_p^α, F_l/‖F_l‖_p^α⟩, F the walk_frequencies. `discount` [] or [heads] is
     learnable, 1 at first; 50 walks of 3 hops by default.
@@ -233,14 +252,14 @@ class NodeKernelMask(LibraryMask):
     def __init__(
         self,
         source: Graph | WalkTable,
-        discount: float | Tensor = 1.0,
+        discount: float | Values = 1.0,
         *,
         alpha: int = 1,
         p: float = 2.0,
         heads: int | None = None,
         **walks: Any,
     ) -> None:
-        table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
+        table = _walks_of_nodes("NodeKernelMask", source, walks)
         start = _per_head(discount, heads, table.dtype, table.device)
         super().__init__("node_kernel_mask", {"walks": table, "discount": start, "alpha": alpha, "p": float(p)})
         self._source = source if isinstance(source, Graph) else None
@@ -254,9 +273,9 @@ class NodeFrequencyMask(LibraryMask):
     """
 
     def __init__(
-        self, source: Graph | WalkTable, discount: float | Tensor = 1.0, *, heads: int | None = None, **walks: Any
+        self, source: Graph | WalkTable, discount: float | Values = 1.0, *, heads: int | None = None, **walks: Any
     ) -> None:
-        table = source if isinstance(source, WalkTable) else sample_walks(source, **{"walkers": 50, "fixed_hops": 3, **walks})
+        table = _walks_of_nodes("NodeFrequencyMask", source, walks)
         start = _per_head(discount, heads, table.dtype, table.device)
         super().__init__("node_frequency_mask", {"walks": table, "discount": start})
         self._source = source if isinstance(source, Graph) else None

@@ -153,7 +153,8 @@ class LowRankDistributedMask(DistributedMask):
     def _product(self, x: Tensor, factors: tuple[Tensor, ...] | None) -> Tensor:
         if factors is None:
             return all_sum(self.group, x.sum(-2, keepdim=True)).expand(x.shape)
-        return factors[0] @ all_sum(self.group, factors[1].mT @ x)
+        with torch.autocast(x.device.type, enabled=False):
+            return factors[0] @ all_sum(self.group, factors[1].mT @ x)
 
 
 def none_mask(layout: Layout) -> LowRankDistributedMask:

@@ -96,11 +96,20 @@ class DistributedMask(Mask, Held):
         """Attention of q, k, v [B, H, rows, C]."""
         raise NotImplementedError
 
+    def _computed(self, q: Tensor, k: Tensor, v: Tensor, softmax: bool, scale: float, eps: float) -> Tensor:
+        """Attention of q, k, v [..., rows, C]. They come in the dtype of autocast, as those of one process; what follows is computed
+        without it."""
+        kind = q.device.type
+        if torch.is_autocast_enabled(kind):
+            q, k, v = (_traced.narrowed(x) for x in (q, k, v))
+        fq, fk, fv = (_traced.fold(x, self.heads) for x in (q, k, v))
+        with torch.autocast(kind, enabled=False):
+            return self._run(fq, fk, fv, softmax=softmax, scale=scale, eps=eps).reshape(v.shape)
+
     def _attention(self) -> Any:
         def kernel(q: Tensor, k: Tensor, v: Tensor, route: str, eps: float, memory_budget: int) -> Tensor:
             self._checked("attention", q, k, v, route, ("automatic", *self._routes))
-            fq, fk, fv = (_traced.fold(x, self.heads) for x in (q, k, v))
-            return self._run(fq, fk, fv, softmax=False, scale=1.0, eps=eps).reshape(v.shape)
+            return self._computed(q, k, v, softmax=False, scale=1.0, eps=eps)
 
         return kernel
 
@@ -117,8 +126,7 @@ class DistributedMask(Mask, Held):
                     "attends"
                 )
             factor = scale if scale is not None else 1.0 / math.sqrt(max(q.shape[-1], 1))
-            fq, fk, fv = (_traced.fold(x, self.heads) for x in (q, k, v))
-            return self._run(fq, fk, fv, softmax=True, scale=factor, eps=eps).reshape(v.shape)
+            return self._computed(q, k, v, softmax=True, scale=factor, eps=eps)
 
         return softmax
 
@@ -183,12 +191,14 @@ class SparseDistributedMask(DistributedMask):
         return self.local.attention(q, k, v, self.values(), operator_of(softmax, scale, eps))
 
     def matmul(self, x: Tensor) -> Tensor:
-        values = self.values()
-        return self.local.matmul(values if self.heads > 1 else values[0], x)
+        with torch.autocast(x.device.type, enabled=False):
+            values = self.values()
+            return self.local.matmul(values if self.heads > 1 else values[0], x)
 
     def matmul_transposed(self, x: Tensor) -> Tensor:
-        values = self.values()
-        return self.local.matmul_transposed(values if self.heads > 1 else values[0], x)
+        with torch.autocast(x.device.type, enabled=False):
+            values = self.values()
+            return self.local.matmul_transposed(values if self.heads > 1 else values[0], x)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SparseDistributedMask:
         super()._apply(fn, recurse)

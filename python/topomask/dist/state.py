@@ -37,9 +37,10 @@ def _whole_offsets(layout: Layout, offsets: Tensor) -> Tensor:
 
 
 def _in_rows(module: nn.Module) -> dict[str, tuple[DistributedMask, str]]:
-    """The parameters of a module, by their names in its state_dict, that belong to the rows of a rank."""
+    """The parameters of a module, by their names in its state_dict, that belong to the rows of a rank. A mask that several layers
+    share has a name in each."""
     found: dict[str, tuple[DistributedMask, str]] = {}
-    for prefix, part in module.named_modules():
+    for prefix, part in module.named_modules(remove_duplicate=False):
         if isinstance(part, DistributedMask):
             names = (name for name in part.row_parameters if name in part._parameters)
             found |= {f"{prefix}.{name}" if prefix else name: (part, name) for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint, write_whole
@@ -45,7 +46,7 @@ class RunFolder:
         """The configuration has been accepted; metrics after `step` are dropped, for they are written again."""
         os.makedirs(self.path, exist_ok=True)
         for name in os.listdir(self.path):
-            if ".tmp." in name:  # was being written when the run was killed
+            if re.search(r"\.tmp\.\d+(\.\d+)?$", name):  # was being written when the run was killed
                 os.unlink(os.path.join(self.path, name))
         if step == 0:
             for name in ("checkpoint.safetensors", "summary.json"):

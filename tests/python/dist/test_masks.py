@@ -129,7 +129,80 @@ def apart():
     return found
 
 
+def step(mask, inputs, softmax, learnt):
+    """Attention and the gradients of its inputs and of what learns. The backward pass is outside of autocast, as torch asks."""
+    given = [x.clone().requires_grad_() for x in inputs]
+    out = (tm.softmax_attention if softmax else tm.attention)(*given, mask)
+
+
+    def backward():
+        out.float().square().sum().backward()
+        gradients = [x.grad for x in (*given, *learnt)]
+        for parameter in learnt:
+            parameter.grad = None
+        return gradients
+
+    return out, backward
+
+
+def under_autocast():
+    """Of every mask: the relative differences from one process, of the output and of each gradient, whether their bits are those of
+    inputs that were rounded before, and the largest relative difference that autocast makes to products with M."""
+    group, found = d.Group(), {}
+    graph = tm.Graph.grid(5, 9).normalised()
+    layout = d.Layout(d.partition(graph, group.size, "cuthill_mckee"), group)
+    walks = d.sample_walks(graph, layout, walkers=5, halting_probability=0.4, seed=3)
+    table = tm.sample_walks(graph, walkers=5, halting_probability=0.4, seed=3)
+    f = torch.tensor([[1.0, 0.6, 0.3], [0.7, 0.9, 0.2]])
+    left = torch.rand(2, 45, 3, generator=torch.Generator().manual_seed(1))
+    masks = {
+        "power series": (lambda p: d.power_series_mask(d.shard(graph, layout), p), lambda p: tm.power_series_mask(graph, p), f, f),
+        "symmetric": (lambda p: d.grf_mask(walks, p), lambda p: tm.grf_mask(table, p), f, f),
+        "low rank": (lambda p: d.free_features_mask(layout, p), tm.free_features_mask, left[:, layout.nodes], left),
+        "none": (lambda p: d.none_mask(layout), lambda p: tm.none_mask(45), None, None),
+    }
+    inputs = torch.rand(3, 2, 2, 47, 4, generator=torch.Generator().manual_seed(2)) + 0.1
+    for name, (make, make_one, own, whole) in masks.items():
+        learnt, expected = ([] if p is None else [torch.nn.Parameter(p.clone())] for p in (own, whole))
+        plain, one = make(*learnt or [None]), make_one(*expected or [None])
+        for tokens in (0, 2):
+            rows = layout.nodes + tokens
+            if tokens:
+                rows = torch.cat([torch.arange(tokens if group.rank == 0 else 0), rows])
+                plain, one = d.with_global_tokens(plain, tokens), tm.with_global_tokens(one, tokens)
+            given = inputs[..., : 45 + tokens, :]
+            mine = given.index_select(-2, rows)
+            for softmax in (False, True) if name in ("power series", "symmetric") else (False,):
+                with torch.autocast("cpu", torch.bfloat16):
+                    out, backward = step(plain, mine, softmax, learnt)
+                    want, expect = step(one, given, softmax, expected)
+                got, wanted = [out, *backward()], [want, *expect()]
+                before, others = step(plain, mine.bfloat16(), softmax, learnt)
+                same = [torch.equal(x.to(y.dtype), y) for x, y in zip(got, [before, *others()])]
+                worst = [distance(a.float(), b.float().index_select(-2, rows)) for a, b in zip(got[:4], wanted[:4])]
+                if learnt:
+                    rest = wanted[4] if own is whole else wanted[4].index_select(-2, layout.nodes)
+                    worst.append(distance(got[4], rest))
+                with torch.autocast("cpu", torch.bfloat16):
+                    products = plain.matmul(mine[0]), plain.matmul_transposed(mine[0])
+                exact = plain.matmul(mine[0]), plain.matmul_transposed(mine[0])
+                rounded = max(distance(a, b) for a, b in zip(products, exact))
+                found[f"{name} {tokens} softmax={softmax}"] = out.dtype, worst, same, rounded
+    return found
+
+
 class Masks(unittest.TestCase):
+    def test_autocast_is_that_of_one_process(self):
+        for rank, found in enumerate(ranks.run(2, under_autocast)):
+            self.assertEqual(len(found), 12)
+            for key, (dtype, worst, same, rounded) in found.items():
+                with self.subTest(rank=rank, case=key):
+                    self.assertEqual(dtype, torch.bfloat16)
+                    self.assertLess(worst[0], 0.01)  # a rounding to bfloat16
+                    self.assertLess(max(worst), 0.1)  # gradients of averages are small differences of what was rounded
+                    self.assertTrue(all(same), same)
+                    self.assertLess(rounded, 1e-6)
+
     def test_a_rank_without_a_halo(self):
         for rank, found in enumerate(ranks.run(3, apart)):
             self.assertEqual(len(found), 14)

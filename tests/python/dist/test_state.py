@@ -66,7 +66,26 @@ def through_ranks(scattered):
     return mine, same, layout.gather(out).tolist()
 
 
+def shared_by_two_layers():
+    """One mask in two layers, loaded and gathered: whether both names have the values of all rows, and what this rank has."""
+    group = d.Group()
+    layout = d.Layout(d.partition(GRAPH, group.size, torch.arange(GRAPH.num_nodes) % group.size, group=group), group)
+    shard = d.shard(GRAPH, layout)
+    mask = d.sparse_mask(shard, torch.nn.Parameter(torch.zeros(shard.columns.shape[0], dtype=F64)))
+    model = torch.nn.ModuleList([mask, torch.nn.Sequential(mask)])
+    whole = torch.arange(GRAPH.num_entries, dtype=F64)
+    d.load_state(model, {"0.weights": whole, "1.0.weights": whole})
+    again = d.gather_state(model)
+    return {name: torch.equal(x, whole) for name, x in again.items()}, mask.weights.tolist()
+
+
 class State(unittest.TestCase):
+    def test_a_mask_of_two_layers_has_all_rows_under_both_names(self):
+        found = ranks.run(2, shared_by_two_layers)
+        for same, _ in found:
+            self.assertEqual(same, {"0.weights": True, "1.0.weights": True})
+        self.assertEqual(sorted(x for _, mine in found for x in mine), list(range(GRAPH.num_entries)))
+
     def test_does_not_depend_on_the_ranks(self):
         want = None
         for size, scattered in ((1, False), (3, False), (3, True)):

@@ -6,7 +6,7 @@ import unittest
 import unittest.mock
 
 import torch
-from families import NODES, NOT_COMPILED, families, random
+from families import NODES, NOT_COMPILED, Ring, families, random
 from support import Case, tm
 from topomask import _traced as traced
 from topomask._traced import How
@@ -112,6 +112,12 @@ class Compile(Case):
             ),
             ("tokens around dense", tm.GlobalTokens(tm.DenseMask(random(28, 28)), 2), "fused", "MatrixTiles"),
             ("tokens around toeplitz", tm.GlobalTokens(tm.GlobalTokens(tm.ToeplitzMask([4, 7]).double())), "fused", "OffsetTiles"),
+            (
+                "tokens around a function",
+                tm.GlobalTokens(tm.GlobalTokens(tm.toeplitz_mask([4, 7], random(2, 7, 13).requires_grad_()))),
+                "fused",
+                "OffsetTiles",
+            ),
             ("tokens around none", tm.GlobalTokens(tm.NoneMask(28), 2), "features", "Choice"),
             ("tokens around sparse", tm.GlobalTokens(tm.SparseMask(tm.Graph.grid(4, 7), heads=2).double(), 2), "sparse", ""),
             ("one head around causal", tm.GlobalTokens(tm.CausalMask(28), 2), "fused", "Tiles"),
@@ -354,6 +360,22 @@ class Compile(Case):
             q, k, v = (random(1, NODES, width, dtype=torch.float32).cuda() for _ in range(3))
             compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend=BACKEND)
             self.close(compiled(q, k, v).cpu(), tm.attention(q, k, v, mask).cpu(), 1e-3)
+
+    def test_eager_calls_of_a_mask_around_one_in_python_compile_nothing_again(self):
+        mask = tm.GlobalTokens(Ring(NODES - 2), 2)
+        q, k, v = inputs()
+        compiled = torch.compile(lambda q, k, v: tm.attention(q, k, v, mask), fullgraph=True, backend=BACKEND)
+        torch._dynamo.utils.counters.clear()
+        for _ in range(3):
+            results = []
+            for attend in (compiled, lambda q, k, v: tm.attention(q, k, v, mask)):
+                out = attend(q, k, v)
+                results.append([out, *torch.autograd.grad(out.square().sum(), [q, k, v, *mask.parameters()])])
+            for got, want in zip(*results):
+                self.close(got, want, 1e-9)
+            with torch.no_grad():
+                mask.mask.a.mul_(0.8)
+        self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1)
 
     def test_parameters_that_were_replaced_are_noticed(self):
         mask = families()["diffusion"]

@@ -22,6 +22,13 @@ class Dropout(unittest.TestCase):
         for dim, length in ((0, 4000), (1, width)):  # of each feature, and of each node; 6 σ of thousands of numbers
             self.assertLess(float((kept.double().mean(dim) - (1 - p)).abs().max()), 6 * sigma / length**0.5)
 
+    def test_everything_is_dropped_with_probability_1(self):
+        layer, x = NodeDropout(1.0), torch.rand(6, 8, requires_grad=True)
+        for nodes in (None, torch.arange(6)):
+            out = layer(x, nodes)
+            self.assertTrue(torch.equal(out, torch.zeros(6, 8)))
+            self.assertTrue(torch.equal(torch.autograd.grad(out.sum(), x)[0], torch.zeros(6, 8)))
+
     def test_numbers_are_uniform_and_uncorrelated(self):
         nodes = torch.arange(1000)
         made = [uniform(key, nodes, 40).double() / 2**53 - 0.5 for key in (1, 2, -(2**63))]

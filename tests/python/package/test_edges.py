@@ -95,6 +95,15 @@ class FromPyG(Case):
         whole = tm.Graph.from_pyg(data_of(edges, torch.arange(6).unsqueeze(1)), duplicates="sum")
         self.assertEqual((whole.directed, whole.dense().tolist()), (True, [[0, 2, 0], [4, 0, 4], [0, 5, 0]]))
 
+    def test_how_often_an_edge_is_given_does_not_make_it_directed(self):
+        edges = torch.tensor([[0, 0, 1], [1, 1, 0]])
+        for weights in (None, torch.tensor([2.0, 2.0, 2.0])):
+            for duplicates in ("first", "sum"):
+                graph = tm.Graph.from_pyg(data_of(edges, weights), duplicates=duplicates)
+                self.assertEqual(graph.directed, duplicates == "sum")  # sums differ
+        self.assertTrue(tm.Graph.from_pyg(data_of(edges, torch.tensor([2.0, 2.0, 3.0]))).directed)
+        self.assertTrue(tm.Graph.from_pyg(data_of(torch.tensor([[0, 0], [1, 1]]))).directed)
+
     def test_what_is_refused(self):
         twice, loop = torch.tensor([[0, 1, 0], [1, 0, 1]]), torch.tensor([[0, 1, 2], [1, 0, 2]])
         make = tm.Graph.from_pyg
@@ -123,8 +132,8 @@ class NoEdges(Case):
                     self.assertEqual(graph.edge_of_entry([[0], [0]]).tolist(), [])
                 self.assertEqual(tm.Graph.from_edge_index(edges).num_nodes, 0)
                 self.assertEqual(tm.Pattern.from_edge_index(edges, 3).shape, (3, 3))
+                self.assertEqual(tm.SparseMask(edges, num_nodes=3).dense().tolist(), torch.zeros(3, 3).tolist())
                 if name != "lists":
-                    self.assertEqual(tm.SparseMask(edges, num_nodes=3).dense().tolist(), torch.zeros(3, 3).tolist())
                     for duplicates in ("first", "sum", "refuse"):
                         graph = tm.Graph.from_pyg(data_of(edges, nodes=3), duplicates=duplicates)
                         self.assertEqual((graph.num_nodes, graph.num_entries, graph.directed), (3, 0, False))

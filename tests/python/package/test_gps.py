@@ -170,6 +170,23 @@ class GPS(Case):
             self.assertGreater(float(grad[1].abs().max()), 0)
             self.assertEqual(float(grad[[0, 2]].abs().max()), 0, mask)
 
+    def test_padding_does_not_set_the_largest_exponent(self):
+        """Of stabilised features: without padding the others would all be exp(−∞) = 0."""
+        torch.manual_seed(0)
+        features = tm.FeatureMap.favor(4, 8, seed=1, stabilised=True)
+        layer = tm.pyg.GPSAttention(8, heads=2, mask="none", features=features)
+        with torch.no_grad():
+            layer.in_proj_weight.mul_(20)
+        sizes = [5, 9]
+        layer.set_graph(torch.empty(2, 0, dtype=torch.int64), 14)
+        x = torch.randn(2, 9, 8)
+        padding = torch.arange(9).expand(2, -1) >= torch.tensor(sizes).unsqueeze(1)
+        dense = x.masked_fill(padding.unsqueeze(-1), 0.0)
+        got = layer(dense, key_padding_mask=padding)[0]
+        self.assertEqual(float(got[padding].abs().max()), 0)
+        for place, size in enumerate(sizes):
+            self.close(got[place, :size], layer(x[place : place + 1, :size])[0][0], 1e-4)
+
     def test_f_learns_and_the_mask_is_made_once(self):
         made = []
 

@@ -106,10 +106,27 @@ class PaddedAttention(Case):
                             other = [x.masked_fill(where, filling).requires_grad_() for x in inputs]
                             got = padded_attention(*other, mask, hidden, kind=kind)
                             self.assertTrue(torch.equal(got, want))
-                            if filling == 100.0:
-                                for gradient in torch.autograd.grad(got.double().square().sum(), other):
-                                    self.assertTrue(gradient.isfinite().all())
-                                    self.assertEqual(float(gradient.masked_select(where).abs().sum()), 0.0)
+                            for gradient in torch.autograd.grad(got.double().square().sum(), other):
+                                self.assertTrue(gradient.isfinite().all())
+                                self.assertEqual(float(gradient.masked_select(where).abs().sum()), 0.0)
+
+    def test_nothing_leaks_through_features_that_overflow(self):
+        """exp(100) is infinite in float32; a sequence of padding alone among others."""
+        hidden = torch.cat([hidden_tokens(), torch.ones(1, TOKENS, dtype=torch.bool)])
+        where = hidden[:, None, :, None]
+        for features in ("relu", "exp", "elu", tm.FeatureMap.favor(5, 8), lambda x: 1 / x.square()):
+            for name, (mask, _) in masks().items():
+                with self.subTest(mask=name, features=features):
+                    inputs = [torch.cat([x, x[:1]]).detach().float() for x in rows()]
+                    found = []
+                    for filling in (0.5, 100.0, float("nan"), float("inf")):
+                        other = [x.masked_fill(where, filling).requires_grad_() for x in inputs]
+                        out = padded_attention(*other, copy.deepcopy(mask).float(), hidden, kind="kernel", features=features)
+                        found.append([out, *torch.autograd.grad(out.square().sum(), other)])
+                    sequences = 2 if callable(features) else 3  # a function that is infinite at 0 has no token to take instead
+                    for got, want in zip((x for one in found[1:] for x in one), 3 * found[0]):
+                        self.assertTrue(want[:sequences].isfinite().all())
+                        self.assertTrue(torch.equal(got[:sequences], want[:sequences]))
 
     def test_rows_without_a_visible_key(self):
         """A sequence of padding alone, and a token whose neighbours are all hidden."""

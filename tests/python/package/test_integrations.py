@@ -74,6 +74,34 @@ class Conversions(Case):
         self.refuses(ValueError, r"square, got \[2, 3\]", tm.Graph.from_scipy, scipy.sparse.coo_array((2, 3)))
 
     @needs("scipy", "numpy")
+    def test_zeros_of_scipy_are_no_edges(self):
+        import scipy.sparse
+
+        for form in ("coo", "csr", "csc"):
+            matrix = scipy.sparse.coo_array(([2.0, 2.0, 0.0, 1.0, -1.0], ([0, 1, 1, 0, 0], [1, 0, 2, 2, 2])), (3, 3)).asformat(form)
+            graph = tm.Graph.from_scipy(matrix)
+            self.assertEqual((graph.directed, graph.edge_index().tolist()), (False, [[0, 1], [1, 0]]))
+
+    @needs("scipy", "numpy")
+    def test_duplicates_of_narrow_types_are_added_up_in_a_wide_one(self):
+        import numpy
+        import scipy.sparse
+
+        for dtype, value, want in (
+            (numpy.int8, 100, 300.0),
+            (bool, 1, 3.0),
+            (numpy.uint8, 200, 600.0),
+            (numpy.int32, 2**30, 3.0 * 2**30),
+        ):
+            with self.subTest(dtype=dtype):
+                entries = numpy.full(3, value, dtype=dtype), (numpy.zeros(3, int), numpy.zeros(3, int))
+                self.assertEqual(tm.Graph.from_scipy(scipy.sparse.coo_array(entries, (1, 1))).dense().item(), want)
+        swapped = scipy.sparse.csr_array(numpy.array([[0, 1 / 3], [1 / 3, 0]]))
+        swapped.data = swapped.data.astype(">f8")
+        graph = tm.Graph.from_scipy(swapped)
+        self.assertEqual((graph.dtype, graph.dense()[0, 1].item()), (torch.float64, 1 / 3))
+
+    @needs("scipy", "numpy")
     def test_what_is_symmetric_but_for_rounding_is_undirected(self):
         for dtype in (torch.float32, torch.float64):
             graph = tm.Graph.erdos_renyi(20, 0.3, seed=1).to(dtype)

@@ -119,6 +119,57 @@ class LearnedWeights(Case):
         self.assertEqual(float(mask.dense().sum()), GRAPH.num_entries + GRAPH.num_nodes)
 
 
+class Frozen(Case):
+    """`frozen` is a copy that neither learns nor follows, also of masks that functions made of tensors which learn."""
+
+    def stays(self, mask, learnt):
+        before = mask.dense().detach().clone()
+        kept = mask.frozen()
+        self.assertFalse(any(x.requires_grad for x in (*kept.parameters(), *kept.buffers())))
+        self.close(kept.dense(), before, 0)
+        self.assertFalse(kept.dense().requires_grad)
+        x = random(mask.heads, mask.size, 3)
+        with torch.no_grad():
+            learnt.mul_(2)
+        self.close(kept.dense(), before, 0)
+        self.close(kept(x), before @ x, 1e-9)
+        q, k, v = (random(mask.heads, mask.size, 4).roll(shift, -2) for shift in range(3))
+        self.assertFalse(tm.attention(q, k, v, kept).requires_grad)
+        self.assertTrue(mask.dense().requires_grad)
+
+    def test_coefficients(self):
+        walks = tm.sample_walks(GRAPH, walkers=4, seed=1)
+        for name, function in {"leaf": lambda raw: raw, "computed": torch.nn.functional.softplus}.items():
+            for make in (
+                lambda f: tm.grf_mask(walks, f),
+                lambda f: tm.with_global_tokens(tm.grf_mask(walks, f)),
+                lambda f: tm.per_head_mask([tm.grf_mask(walks, f), tm.power_series_mask(GRAPH, f)]).prepare(),
+            ):
+                with self.subTest(name=name):
+                    raw = torch.tensor(ALPHA, dtype=F64, requires_grad=True)
+                    self.stays(make(function(raw)), raw)
+
+    def test_weights_of_graphs(self):
+        for function in (lambda w: w, lambda w: w * 0.5):
+            for name, make in {**FAMILIES, "grf": lambda graph: tm.GRFMask(graph, ALPHA, seed=3)}.items():
+                with self.subTest(name=name):
+                    w = weights().detach().requires_grad_()
+                    self.stays(make(GRAPH.with_weights(function(w))), w)
+
+    def test_a_mask_in_python(self):
+        class Scaled(tm.Mask):
+            def __init__(self, scales):
+                super().__init__(20)
+                self.scales = {"all": [scales]}
+
+            def matmul(self, x):
+                return x * self.scales["all"][0]
+
+        raw = torch.tensor(0.5, dtype=F64, requires_grad=True)
+        kept = Scaled(raw.exp()).frozen()
+        self.assertFalse(kept(torch.ones(20, 1, dtype=F64)).requires_grad)
+
+
 class Normalised(Case):
     """PowerSeriesMask normalises weights that are all 1, unless they learn."""
 

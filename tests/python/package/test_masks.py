@@ -212,6 +212,54 @@ class OwnMask(Case):
         tm.attention(q, k, v, Shift(NODES), route="operator").sum().backward()
         self.assertGreater(Shift.called, 0)
 
+    def test_the_transposed_product_by_derivatives_has_a_gradient_only_where_it_is_asked_for(self):
+        mask, x = Ring(NODES), random(NODES, 3)
+        want = mask.dense().detach().mT @ x
+        learnt = mask.matmul_transposed(x)
+        self.close(learnt, want)
+        self.assertTrue(learnt.requires_grad)
+        for mode in (torch.no_grad, torch.inference_mode):
+            with mode():
+                got = mask.matmul_transposed(x), mask.matmul_transposed(x.clone())
+            for y in got:
+                self.assertFalse(y.requires_grad)
+                self.close(y, want)
+
+        class Around(tm.Mask):  # products of the library are differentiable once
+            def __init__(self):
+                super().__init__(NODES)
+                self.inner = tm.NeighboursMask(tm.Graph.grid(5, 6).to(torch.float64))
+
+            def matmul(self, x):
+                return self.inner(x)
+
+        with torch.no_grad():
+            self.close(Around().matmul_transposed(x), Around().inner.dense() @ x)
+
+    def test_masks_around_it_are_made_once_and_follow_it(self):
+        ring = Ring(NODES)
+        ring.scale = 1.0
+        matmul = ring.matmul
+        ring.matmul = lambda x: ring.scale * matmul(x)
+        outer = tm.GlobalTokens(ring, 2)
+        made = outer._object
+        x = random(NODES + 2, 3)
+        for change in (None, "attribute", "parameter"):
+            if change == "attribute":
+                ring.scale = 3.0
+            elif change == "parameter":
+                with torch.no_grad():
+                    ring.a.mul_(2)
+            want = torch.nn.functional.pad(ring.dense(), (2, 0, 2, 0), value=1.0)
+            self.close(outer(x), want @ x)
+            q, k, v = (random(1, NODES + 2, 4).roll(shift, -2) for shift in range(3))
+            self.close(tm.attention(q, k, v, outer), dense_attention(q, k, v, want.detach()), 1e-9)
+            self.assertIs(outer._object, made)
+        ring.a = torch.nn.Parameter(torch.tensor(0.125, dtype=torch.float64))
+        self.assertIsNot(outer._object, made)
+        outer.mask = Ring(NODES)
+        self.close(outer.dense()[2:, 2:], outer.mask.dense())
+
     def test_it_has_heads(self):
         class Scaled(tm.Mask):
             def __init__(self):

@@ -41,7 +41,7 @@ LEFT_OUT = {
     "a few tensor operations on the fields of tm.episodes.Episode": """unproject moved_objects moved_pixels""",
     "layers take masks in place of names of variants": """MaskSource GivenMask FrozenMasks VariantSetting VariantRegistration
         make_variant variant_names GraphMaskSetting GraphMask FunctionGraphMask GraphMaskRegistration make_graph_mask graph_mask_names
-        WalkPool preset_names""",
+        has_mask_function         WalkPool preset_names""",
     "torch_geometric.nn has the layers and pools": """GraphEdges GCNConv SGConv ChebConv SAGEConv GINConv GATConv GKATConv sum_pool
         mean_pool max_pool AttentionPool""",
     "models of the command line alone": """GraphStructure GraphModel GraphModelRegistration make_graph_model graph_model_names

@@ -53,6 +53,8 @@ class Pictures(Case):
         points, graph, _ = tm.icosphere(1)
         self.assertEqual(graph.plot(points, values=points[:, 0]).name, "3d")
         self.refuses(ValueError, r"positions must be \[42, 2\]", graph.plot, points[:3])
+        self.assertEqual(graph.plot(points.numpy(), values=points[:, 0].numpy()).name, "3d")
+        self.refuses(TypeError, "Graph.plot: positions must be a tensor, .* got str", graph.plot, "circle")
 
     def test_masks(self):
         from matplotlib import pyplot
@@ -65,7 +67,8 @@ class Pictures(Case):
         self.assertEqual(len(Ring(NODES).plot(3).lines), 1)  # no graph: over the nodes
         figure, ax = pyplot.subplots()
         self.assertIs(Ring(NODES).plot(3, ax=ax), ax)
-        self.assertIs(Ring(NODES).plot(3, positions=torch.rand(NODES, 2), ax=ax), ax)
+        for positions in (torch.rand(NODES, 2), torch.rand(NODES, 2).numpy(), torch.rand(NODES, 2).tolist()):
+            self.assertIs(Ring(NODES).plot(3, positions=positions, ax=ax), ax)
 
 
 class Printed(Case):

@@ -91,10 +91,49 @@ class Rowwise(unittest.TestCase):
         self.assertFalse(block_rows.supports(x, 8, layers))
         self.assertFalse(block_rows.supports(x, 4, [torch.nn.Linear(64, 64, bias=False, dtype=F64)]))
 
+    def test_other_parameters_by_functional_call_are_those_of_both_passes(self):
+        x = torch.randn(2, 99, 8, dtype=F64)
+        for kind, features in (("kernel", "elu"), ("kernel", torch.exp), ("softmax", "relu")):
+            with self.subTest(kind=kind, features=features):
+                torch.manual_seed(5)
+                block = tm.nn.Block(8, 2, mask=tm.neighbours_mask(tm.Graph.grid(9, 11)).to(F64), kind=kind, features=features)
+                block.to(F64).requires_grad_(False)
+                raw = {name: torch.randn_like(p).mul_(0.2).requires_grad_() for name, p in block.named_parameters()}
+                found = []
+                for chunk in (0, 7):
+                    block.chunk = chunk
+                    given = x.clone().requires_grad_()
+                    used = {name: p.sinh() for name, p in raw.items()}  # with a history
+                    out = torch.func.functional_call(block, used, (given,))
+                    found.append([out, *torch.autograd.grad(out.square().sum(), [given, *raw.values()])])
+                for got, want in zip(*found):
+                    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+                self.assertTrue(all(type(p) is torch.nn.Parameter and not p.requires_grad for p in block.parameters()))
+
+    def test_a_parameter_that_two_modules_share_counts_once(self):
+        one, two = torch.nn.Linear(6, 6).to(F64), torch.nn.Linear(6, 6).to(F64)
+        two.weight = one.weight
+        x, found = torch.randn(40, 6, dtype=F64), []
+        for chunk in (10, 100):
+            out = rowwise(lambda x: (one(x) * two(x),), chunk, [x], [one, two])[0]
+            found.append(torch.autograd.grad(out.sum(), [one.weight, one.bias, two.bias]))
+        for got, want in zip(*found):
+            torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+    def test_directions_that_learn_have_a_gradient(self):
+        omega = torch.randn(7, 4, dtype=F64, requires_grad=True)
+        features = tm.FeatureMap.favor(omega=omega)
+        block = tm.nn.Block(8, 2, mask=tm.neighbours_mask(tm.Graph.grid(9, 11)).to(F64), features=features).to(F64)
+        x, found = torch.randn(99, 8, dtype=F64), []
+        for chunk in (0, 7):
+            block.chunk = chunk
+            found.append(torch.autograd.grad(block(x).square().sum(), omega)[0])
+        torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+
     def test_only_what_requires_a_gradient_has_one(self):
         layer = torch.nn.Linear(3, 2).requires_grad_(False)
         x, y = torch.randn(10, 3), torch.randn(10, 2, requires_grad=True)
-        one, two = rowwise(lambda x, y: (layer(x) * y, y.square()), 4, [x, y], list(layer.parameters()))
+        one, two = rowwise(lambda x, y: (layer(x) * y, y.square()), 4, [x, y], [layer])
         (one.sum() + two.sum()).backward()
         torch.testing.assert_close(y.grad, layer(x) + 2 * y.detach())
         self.assertIsNone(x.grad)
@@ -106,7 +145,7 @@ class Rowwise(unittest.TestCase):
         for chunk in (10, 100):
             layer.zero_grad()
             with torch.autocast("cpu", torch.bfloat16):
-                out = rowwise(lambda x: (layer(x),), chunk, [x], list(layer.parameters()))[0]
+                out = rowwise(lambda x: (layer(x),), chunk, [x], [layer])[0]
             self.assertEqual(out.dtype, torch.bfloat16)
             out.float().square().sum().backward()
             gradients.append(layer.weight.grad.clone())
