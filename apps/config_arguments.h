@@ -14,6 +14,8 @@ namespace topomask::apps {
 class ConfigArguments {
  public:
   void add_to(CLI::App& command);
+  /// One more setting, after those of the command line.
+  void add(const std::string& key, const std::string& value) { settings_.push_back(key + "=" + value); }
   /// A key that is not known is a UsageError with the nearest one, and so is a value of another type.
   void apply_to(RunConfig& config) const;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "argument_checks.h"
@@ -43,6 +44,12 @@ constexpr int kFailure = 1, kUsage = 2;
 
 int fail(const std::string& message, int status) {
   std::cerr << "topomask: " << message << '\n';
+  return status;
+}
+
+/// The status, unless the output cannot be written: a full disk may show only when it is flushed.
+int after_flushing(int status) {
+  if (!std::cout.flush()) throw std::runtime_error("stdout: cannot write the output");
   return status;
 }
 
@@ -129,7 +136,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace topomask::apps;
   try {
-    return run(argc, argv);
+    return after_flushing(run(argc, argv));
   } catch (const UsageError& error) {
     return fail(error.what(), kUsage);
   } catch (const c10::Error& error) {

@@ -68,7 +68,7 @@ std::string as_cell(const Json& value) {
     std::snprintf(digits, sizeof(digits), std::abs(number) >= 1000 && std::abs(number) < 1e9 ? "%.0f" : "%.4g", number);
     return digits;
   }
-  if (!value.is_array()) return value.dump();
+  if (!value.is_array()) return json_text(value);
   std::string joined;
   for (const Json& element : value) joined += (joined.empty() ? "" : ", ") + as_cell(element);
   return joined;
@@ -94,8 +94,12 @@ std::string as_text(const Json& result) {
   return text;
 }
 
+std::string json_text(const Json& value, int indent) {
+  return value.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
 void print(const Json& result, bool json) {
-  std::cout << (json ? result.dump(2) + "\n" : as_text(result)) << std::flush;
+  std::cout << (json ? json_text(result, 2) + "\n" : as_text(result)) << std::flush;
 }
 
 }  // namespace topomask::apps

@@ -8,8 +8,11 @@ namespace topomask::apps {
 
 using Json = nlohmann::ordered_json;
 
+/// JSON, on one line where `indent` is −1. What is not UTF-8, as a path may be, becomes U+FFFD.
+std::string json_text(const Json& value, int indent = -1);
+
 /// Prints a result on stdout: as JSON where asked, otherwise for people. An object becomes a line for each key, an
-/// array of objects a table; a string is printed as it is.
+/// array of objects a table; a string is printed as it is. main() checks that it could be written.
 void print(const Json& result, bool json);
 
 /// The second of those, as text.

@@ -64,8 +64,9 @@ std::vector<at::Tensor> moving_picture(const Episode& episode, int64_t scale) {
 int run(const PlayCommand& arguments, bool json, Activity& activity) {
   activity.stage("reading " + arguments.path);
   const EpisodeSet set(arguments.path);
-  TORCH_CHECK(arguments.episode < set.size(), "play: --episode must be below ", set.size(), ", got ",
-              arguments.episode);
+  if (arguments.episode >= set.size()) {
+    throw UsageError(c10::str("play: --episode must be below ", set.size(), ", got ", arguments.episode));
+  }
   const Episode episode = set.load(arguments.episode);
   activity.stage("drawing episode " + std::to_string(arguments.episode));
   const int64_t scale = arguments.scale > 0 ? arguments.scale : std::max<int64_t>(1, kWidthShown / episode.width());

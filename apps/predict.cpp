@@ -128,6 +128,16 @@ LoadedTask opened(const PredictCommand& arguments) {
   return open_task(arguments.run, arguments.device, [&](RunConfig& config) { arguments.changes.apply_to(config); });
 }
 
+/// A place beyond the end of the split is wrong usage.
+void check_places(const std::vector<int64_t>& places, Task& task, const std::string& split) {
+  const int64_t size = task.size(split);
+  for (const int64_t place : places) {
+    if (place < size) continue;
+    throw UsageError(c10::str("predict: a place must be below ", size, ", the ", task.items(), " of the ", split,
+                              " split, got ", place));
+  }
+}
+
 /// The likeliest `top` classes of the item at `place`, a row each.
 void add_classes(Json& rows, int64_t top, const std::vector<std::string>& names, int64_t place,
                  const at::Tensor& probabilities, int64_t label) {
@@ -155,6 +165,7 @@ void add_nodes(Json& rows, const std::vector<std::string>& names, int64_t place,
 Json predict_graphs(const PredictCommand& arguments, Activity& activity) {
   const std::vector<int64_t> places = places_of(arguments);
   const LoadedTask loaded = opened(arguments);
+  check_places(places, *loaded.task, arguments.split);
   const std::vector<std::string> names = loaded.task->classes();
   Json result = Json::array();
   std::vector<std::string> drawings;
@@ -187,6 +198,7 @@ Json predict_graphs(const PredictCommand& arguments, Activity& activity) {
 Json predict_points(const PredictCommand& arguments, Activity& activity) {
   const std::vector<int64_t> places = places_of(arguments);
   const LoadedTask loaded = opened(arguments);
+  check_places(places, *loaded.task, arguments.split);
   Json result = Json::array();
   std::vector<at::Tensor> strips;
   for (const int64_t place : places) {
@@ -211,6 +223,7 @@ Json predict_points(const PredictCommand& arguments, Activity& activity) {
 Json predict_clips(const PredictCommand& arguments, Activity& activity) {
   const std::vector<int64_t> places = places_of(arguments);
   const LoadedTask loaded = opened(arguments);
+  check_places(places, *loaded.task, arguments.split);
   const std::vector<std::string> names = loaded.task->classes();
   Json result = Json::array();
   std::vector<at::Tensor> strips;

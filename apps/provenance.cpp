@@ -106,7 +106,7 @@ void record_provenance(const std::string& folder, const std::string& started) {
   Json entries = read_provenance(folder);
   entries.push_back({{"command", command_line()}, {"started", started}, {"ended", date_now()}, {"machine", machine()}});
   io::OutputFile file({"train", (std::filesystem::path(folder) / kFile).string()});
-  file.put(entries.dump(2) + "\n");
+  file.put(json_text(entries, 2) + "\n");
   file.commit();
 }
 

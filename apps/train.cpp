@@ -98,8 +98,9 @@ int run(const TrainCommand& arguments, bool json, Activity& activity) {
     return 0;
   }
   RunConfig config = arguments.config.empty() ? RunConfig{} : read_config(arguments.config);
-  arguments.changes.apply_to(config);
-  if (!arguments.name.empty()) config.name = arguments.name;
+  ConfigArguments changes = arguments.changes;
+  if (!arguments.name.empty()) changes.add("name", arguments.name);
+  changes.apply_to(config);
   if (arguments.dry) {
     activity.quietly("opening the data of " + config.name);
     print(planned(config), json);

@@ -70,7 +70,7 @@ RunRecord read_run(const fs::path& folder) {
     run.seconds = summary.value("seconds", 0.0);
     run.parameters = summary.value("parameters", int64_t{0});
     run.steps = summary.value("steps", run.steps);
-    run.memory_mb = summary.value("peak_memory_mb", run.memory_mb);
+    run.memory_mb = std::max(run.memory_mb, summary.value("peak_memory_mb", 0.0));
   }
   return run;
 }

@@ -49,8 +49,17 @@ at::Tensor resize_image(const at::Tensor& image, int64_t size) {
   TORCH_CHECK(size <= kMostSide, "resize_image: size must be at most ", kMostSide, ", got ", size);
   const int64_t height = image.size(1), width = image.size(2), shorter = std::min(height, width);
   const auto scaled = [&](int64_t side) { return std::max(size, (side * size + shorter / 2) / shorter); };
+  // A file of a few bytes may hold a strip of one row, which would be scaled to gigabytes: far from its middle, nothing
+  // is seen.
+  constexpr int64_t kLongest = 16;  // times the shorter side
   at::Tensor resized = image.unsqueeze(0);
-  if (shorter != size) resized = at::_upsample_bilinear2d_aa(resized, {scaled(height), scaled(width)}, false);
+  for (const int64_t dim : {2, 3}) {
+    const int64_t beyond = (resized.size(dim) - kLongest * shorter) / 2;
+    if (beyond > 0) resized = resized.narrow(dim, beyond, resized.size(dim) - 2 * beyond);
+  }
+  if (shorter != size) {
+    resized = at::_upsample_bilinear2d_aa(resized, {scaled(resized.size(2)), scaled(resized.size(3))}, false);
+  }
   const int64_t top = (resized.size(2) - size) / 2, left = (resized.size(3) - size) / 2;
   return resized[0].slice(1, top, top + size).slice(2, left, left + size);
 }

@@ -53,7 +53,9 @@ void RadarRecordings::hold_out(double fraction, uint64_t seed) {
   }
   is_held.assign(label.size(), false);
   for (const auto& [activity, recordings] : members) {
-    const auto held = std::llround(fraction * static_cast<double>(recordings.size()));
+    const auto count = std::ssize(recordings);
+    int64_t held = std::llround(fraction * static_cast<double>(count));
+    if (held == 0 && fraction > 0 && count > 1) held = 1;
     for (int64_t i = 0; i < held; ++i) is_held[static_cast<size_t>(recordings[static_cast<size_t>(i)])] = true;
   }
 }

@@ -27,8 +27,8 @@ struct RadarRecordings {
 
   int64_t size() const { return static_cast<int64_t>(label.size()); }
 
-  /// Holds `fraction` of the training recordings of each activity out, drawn by `seed`. Windows overlap, so that a
-  /// recording is in one part as a whole.
+  /// Holds `fraction` of the training recordings of each activity out, drawn by `seed`: where it is above 0, at least
+  /// one of each activity that has two. Windows overlap, so that a recording is in one part as a whole.
   void hold_out(double fraction, uint64_t seed);
 };
 

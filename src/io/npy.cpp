@@ -68,9 +68,10 @@ void NpyReader::parse_header(const std::string& text) {
   header_.kind = type[2];
   header_.item_bytes = type[3] - '0';
   const bool known = (header_.integer() && (type[3] == '1' || type[3] == '2' || type[3] == '4' || type[3] == '8')) ||
-                     (header_.kind == 'f' && (type[3] == '2' || type[3] == '4' || type[3] == '8'));
+                     (header_.floating() && (type[3] == '2' || type[3] == '4' || type[3] == '8')) ||
+                     (header_.boolean() && type[3] == '1') || (header_.kind == 'S' && type[3] >= '1' && type[3] <= '9');
   if (!known || (order != '<' && order != '|' && order != '=')) {
-    refuse("dtype must be a little-endian integer, float16, float32 or float64, got ", type.substr(0, 5));
+    refuse("dtype must be bool, a little-endian integer, float16, float32 or float64, got ", type.substr(0, 5));
   }
   header_.fortran_order = value_of(text, "'fortran_order'").starts_with("True");
   std::string_view shape = value_of(text, "'shape'");
@@ -89,6 +90,13 @@ void NpyReader::parse_header(const std::string& text) {
     shape.remove_prefix(std::min(shape.find_first_not_of(", "), shape.size()));
   }
   if (shape.empty()) refuse("the .npy header has no valid 'shape'");
+}
+
+std::string NpyReader::text() {
+  if (header_.kind != 'S' || !header_.shape.empty()) refuse("must be a text, got ", header_.describe());
+  std::string value(static_cast<size_t>(header_.item_bytes), ' ');
+  member_.read(value.data(), value.size());
+  return value;
 }
 
 std::string npy_header(const std::string& type, const std::string& shape) {

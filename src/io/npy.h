@@ -15,12 +15,14 @@ namespace io {
 
 /// The header of a .npy member: type such as 'i4' or 'f8' (little-endian), shape, and order of the values.
 struct NpyHeader {
-  char kind = 0;  ///< i, u or f
+  char kind = 0;  ///< i, u, f, b (bool) or S (bytes of a text)
   int64_t item_bytes = 0;
   std::vector<int64_t> shape;
   bool fortran_order = false;  ///< the first index varies fastest
 
   bool integer() const { return kind == 'i' || kind == 'u'; }
+  bool floating() const { return kind == 'f'; }
+  bool boolean() const { return kind == 'b'; }
   std::string describe() const;  ///< "i4[5278]"
 };
 
@@ -32,12 +34,14 @@ class NpyReader {
 
   const NpyHeader& header() const { return header_; }
   int64_t size() const { return size_; }
-  /// visit(index, value) with value int64_t (integer arrays), or float or double (arrays of floats, float16 as float),
-  /// through a fixed chunk.
+  /// visit(index, value) with value int64_t (arrays of integers or bool), or float or double (arrays of floats, float16
+  /// as float), through a fixed chunk.
   template <typename Visit>
   void for_each_integer(Visit&& visit);
   template <typename Visit>
   void for_each_float(Visit&& visit);
+
+  std::string text();  ///< of an array without dimensions that holds a text
 
   template <typename... Args>
   [[noreturn]] void refuse(const Args&... args) const {

@@ -20,9 +20,11 @@ constexpr size_t kBuffer = size_t{1} << 18;
 constexpr int kGzipWindow = 15 + 16;
 constexpr int kGzipMemory = 8;
 
+constexpr std::string_view kTemporary = ".tmp.";
+
 std::string temporary_name(const std::string& path) {
   static std::atomic<uint64_t> counter{0};
-  return c10::str(path, ".tmp.", ::getpid(), ".", counter++);
+  return c10::str(path, kTemporary, ::getpid(), ".", counter++);
 }
 
 /// The folder of a file, open, so that a change of its names can be flushed. None where the folder may be written but
@@ -54,6 +56,19 @@ class Folder {
 };
 
 }  // namespace
+
+std::string_view unfinished_name(std::string_view file) {
+  const size_t mark = file.rfind(kTemporary);
+  if (mark == std::string_view::npos) return {};
+  const std::string_view numbers = file.substr(mark + kTemporary.size());
+  const size_t dot = numbers.find('.');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  const bool ours =
+      dot != std::string_view::npos && is_number(numbers.substr(0, dot)) && is_number(numbers.substr(dot + 1));
+  return ours ? file.substr(0, mark) : std::string_view{};
+}
 
 void write_all(const Origin& origin, int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {

@@ -15,6 +15,9 @@ namespace io {
 /// Writes all of `bytes`, whatever part of them a call of write() takes. Fails naming the file and the reason.
 void write_all(const Origin& origin, int descriptor, std::string_view bytes);
 
+/// The NAME of a file called NAME.tmp.PID.N, as OutputFile calls one until it is whole; empty for any other name.
+std::string_view unfinished_name(std::string_view file);
+
 /// A file that appears under its name only when it is complete: it is written in the same folder under a temporary
 /// name, flushed to the disk and renamed by commit(), which then flushes the folder, so that the name outlives a power
 /// failure too. Destroyed before commit(), or where any step of it up to the rename fails, it leaves nothing behind,

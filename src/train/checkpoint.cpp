@@ -118,7 +118,9 @@ void load_weights(torch::nn::Module& model, const NamedTensors& given, bool othe
     TORCH_CHECK(found != given.end(), "load_weights: weights must have ", name,
                 ", got none: they are of another model");
     const bool fits = found->second.sizes() == tensor.sizes();
-    if (!fits && other_head && name.starts_with("head.")) continue;
+    // In models of graphs the head is part of the readout: "readout.head.weight".
+    const bool of_head = name.starts_with("head.") || name.find(".head.") != std::string::npos;
+    if (!fits && other_head && of_head) continue;
     TORCH_CHECK(fits, "load_weights: ", name, " must be ", tensor.sizes(), ", got ", found->second.sizes(),
                 ": it is of another model");
     at::Tensor(tensor).copy_(found->second);

@@ -2,19 +2,25 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "config/names.h"
 #include "io/output_file.h"
 #include "topomask/config.h"
 #include "topomask/version.h"
+#include "train/metrics.h"
 
 namespace topomask {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormerCheckpoint = "checkpoint.pt";
+constexpr const char *kFormerCheckpoint = "checkpoint.pt", *kSummary = "summary.json";
+
+/// The files of a run that are written under a temporary name first; the last is that of the command line tool.
+const std::set<std::string> kWritten{kCheckpointName, kSummary, "config.json", "metrics.jsonl", "provenance.json"};
 
 /// Keys that do not change what is computed, only where, and how often it is logged or evaluated.
 const std::set<std::string> kFree{"name",
@@ -46,11 +52,14 @@ void RunFolder::open(bool fresh) const {
     fs::remove(path, reason);
     TORCH_CHECK(!reason, "train: ", path.string(), ": cannot remove: ", reason.message());
   };
+  std::vector<fs::path> unfinished;
   for (const auto& entry : fs::directory_iterator(path_)) {
-    if (entry.path().filename().string().find(".tmp.") != std::string::npos) remove(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (kWritten.contains(std::string(io::unfinished_name(name)))) unfinished.push_back(entry.path());
   }
+  for (const fs::path& path : unfinished) remove(path);
   if (!fresh) return;
-  for (const char* name : {kCheckpointName, kFormerCheckpoint, "summary.json"}) remove(path_ / name);
+  for (const char* name : {kCheckpointName, kFormerCheckpoint, kSummary}) remove(path_ / name);
 }
 
 std::optional<Checkpoint> RunFolder::resume(const RunConfig& config) const {
@@ -99,7 +108,25 @@ void RunFolder::write_summary(const RunConfig& config, const TrainResult& result
     summary["loss"][split] = evaluation.loss;
     for (const ScoreCurve& curve : evaluation.curves) summary["curves"][split][curve.name] = curve.values;
   }
-  write_text(path_ / "summary.json", summary.dump(2));
+  write_text(path_ / kSummary, summary.dump(2));
+}
+
+void RunFolder::recall_costs(TrainResult& result) const {
+  std::ifstream file(path_ / kSummary);
+  const auto summary = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto number = [&](const char* name) {
+    return summary.is_object() && summary.contains(name) && summary[name].is_number() ? summary[name].get<double>() : 0;
+  };
+  result.median_step_ms = number("step_ms");
+  result.peak_memory_mb = number("peak_memory_mb");
+  if (result.median_step_ms > 0 && result.peak_memory_mb > 0) return;
+  std::vector<double> times;
+  for (const TrainMetrics& line : read_metrics(path_).train) {
+    if (line.step_ms > 0) times.push_back(line.step_ms);
+    if (line.memory_mb > result.peak_memory_mb) result.peak_memory_mb = line.memory_mb;
+  }
+  std::sort(times.begin(), times.end());
+  if (!(result.median_step_ms > 0) && !times.empty()) result.median_step_ms = times[times.size() / 2];
 }
 
 }  // namespace topomask

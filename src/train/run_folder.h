@@ -28,6 +28,9 @@ class RunFolder {
   /// sizes: items of each split.
   void write_summary(const RunConfig& config, const TrainResult& result,
                      const std::map<std::string, int64_t>& sizes) const;
+  /// The time of a step and the peak memory of a run that had already ended: those of its summary or, where a kill came
+  /// before that was written, the median and the maximum of metrics.jsonl.
+  void recall_costs(TrainResult& result) const;
 
  private:
   std::filesystem::path path_;

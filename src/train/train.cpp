@@ -61,6 +61,8 @@ class Run {
     task_->make_model(device_);
     trainer_.emplace(*task_);
     splits_ = task_->splits();
+    TORCH_CHECK(!splits_.empty(), "train: the data must hold something out for validation or testing, got ",
+                task_->size("train"), " training ", task_->items(), " and nothing else");
     const bool keeps_best = kSelectNames.parse("train", "select", options().select) == KeptWeights::best;
     TORCH_CHECK(!keeps_best || splits_[0] == "validation",
                 "train: select = best needs validation data, got a configuration that holds none out");
@@ -101,7 +103,10 @@ class Run {
       if (last || stopped || due(options().checkpoint_every)) save();
       if (stopped) return result_;
     }
-    if (was_finished) evaluate_all(/*logged=*/false);
+    if (was_finished) {
+      evaluate_all(/*logged=*/false);
+      folder_.recall_costs(result_);
+    }
     result_.finished = true;
     std::map<std::string, int64_t> sizes{{"train", task_->size("train")}};
     for (const std::string& split : splits_) sizes[split] = task_->size(split);

@@ -76,6 +76,16 @@ TEST(CommandLine, FailuresAreStatusOneAndSayWhatIsMissing) {
          "data.path must be a folder that holds idx files, got '/nowhere'");
 }
 
+TEST(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
+  if (!std::filesystem::is_character_file("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  for (const char* arguments : {"mask grid:8x8 --json", "mask grid:3x3", "info", "mask --help", "--version"}) {
+    const Finished finished =
+        run_command("( OMP_NUM_THREADS=1 '" TOPOMASK_TOOL "' " + std::string(arguments) + " >/dev/full )");
+    EXPECT_EQ(finished.status, 1) << arguments;
+    EXPECT_TRUE(has(finished.err, "topomask: stdout: cannot write the output\n")) << arguments << finished.err;
+  }
+}
+
 TEST(CommandLine, InfoIsJsonWhereAsked) {
   const auto info = json_of(tool("info --json"));
   EXPECT_EQ(info["version"], TOPOMASK_VERSION);

@@ -39,8 +39,9 @@ TEST(Graphs, ARunIsTrainedEvaluatedPredictedAndReported) {
   EXPECT_TRUE(has(finished.out, "true class")) << finished.out;
   EXPECT_TRUE(has(read_file(picture), "attention of the ringed node"));
   finished = tool("predict " + gkat + " 8");
-  EXPECT_EQ(finished.status, 1);
-  EXPECT_TRUE(has(finished.err, "place must be in [0, 8), the test split, got 8")) << finished.err;
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_TRUE(has(finished.err, "predict: a place must be below 8, the graphs of the test split, got 8"))
+      << finished.err;
   finished = tool("predict " + gkat + " boot.png");
   EXPECT_EQ(finished.status, 2);
   EXPECT_TRUE(has(finished.err, "whole numbers from 0, got 'boot.png'")) << finished.err;

@@ -31,7 +31,7 @@ TEST(Play, NamesWhatItCannotDraw) {
   writer.add(made_episode(1));
   writer.commit();
   const Finished beyond = tool("play '" + (folder / "a.episodes") + "' --episode 1");
-  EXPECT_EQ(beyond.status, 1);
+  EXPECT_EQ(beyond.status, 2);
   EXPECT_TRUE(has(beyond.err, "play: --episode must be below 1, got 1")) << beyond.err;
   const Finished none = tool("play '" + (folder / "none") + "'");
   EXPECT_EQ(none.status, 1);

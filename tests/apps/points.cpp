@@ -38,7 +38,9 @@ TEST(Points, ARunIsTrainedEvaluatedPredictedAndReported) {
   EXPECT_TRUE(has(finished.out, "push")) << finished.out;
   // Two cameras of three rows of two frames, with gaps.
   EXPECT_EQ(read_image(folder / "strips.png").sizes(), at::IntArrayRef({3, 2 * (3 * 18 + 4), 2 * 18}));
-  EXPECT_EQ(tool("predict '" + (folder / "grf") + "' 7").status, 1);
+  finished = tool("predict '" + (folder / "grf") + "' 7");
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_TRUE(has(finished.err, "predict: a place must be below 1, the ")) << finished.err;
   finished =
       tool("report '" + (folder / "grf") + "' '" + (folder / "none") + "' --out '" + (folder / "page.html") + "'");
   ASSERT_EQ(finished.status, 0) << finished.err;

@@ -72,6 +72,34 @@ TEST(Runs, TrainingGoesOnWhereItWasStoppedAndLeavesItsFiles) {
   EXPECT_TRUE(has(other.err, "model.variant")) << other.err;
 }
 
+TEST(Runs, FoldersMayHaveNamesThatAreNotUtf8) {
+  const TemporaryFolder folder;
+  const std::string run = folder / "r\xffn";
+  const Finished trained = tool("train --out '" + run + "' --model.variant linear" + kTiny);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const std::string shown = nlohmann::json::parse(trained.out)["folder"].get<std::string>();
+  EXPECT_TRUE(has(shown, "r\xef\xbf\xbdn")) << shown;
+  const auto provenance = nlohmann::json::parse(read_file(run + "/provenance.json"));
+  EXPECT_TRUE(has(provenance[0]["command"].get<std::string>(), "r\xef\xbf\xbdn")) << provenance;
+  const Finished evaluated = tool("eval '" + run + "' --json");
+  EXPECT_EQ(evaluated.status, 0) << evaluated.err;
+  const Finished named = tool("train --name '\xff' --out '" + (folder / "other") + "'" + kTiny);
+  EXPECT_EQ(named.status, 2);
+  EXPECT_TRUE(has(named.err, "name must be UTF-8, got bytes that are not")) << named.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "other"));
+}
+
+TEST(Runs, AFinishedRunThatIsGivenAgainKeepsItsTimes) {
+  const std::string command = "train --out " + run_folder("linear-1") +
+                              " --model.variant linear --model.cls_token false --train.seed 1" + kTiny;
+  const auto before = nlohmann::json::parse(read_file(run_folder("linear-1") + "/summary.json"));
+  EXPECT_GT(before["step_ms"], 0);
+  const Finished again = tool(command);
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out)["step_ms"], before["step_ms"]);
+  EXPECT_EQ(nlohmann::json::parse(read_file(run_folder("linear-1") + "/summary.json")), before);
+}
+
 TEST(Runs, EvaluationAgreesWithTraining) {
   const Finished finished = tool("eval " + run_folder("grf-0") + " --per-class --json");
   ASSERT_EQ(finished.status, 0) << finished.err;

@@ -139,6 +139,28 @@ TEST(Images, ResizingKeepsTheMiddle) {
   EXPECT_ERROR(resize_image(wide, 0), "size must be positive, got 0");
 }
 
+TEST(Images, OfAStripOnlyTheMiddleIsScaled) {
+  at::Tensor strip = at::zeros({3, 1, 65535}, at::kByte);  // would become 224 x 14 679 840 pixels
+  strip.slice(2, 32757, 32778).fill_(90);
+  EXPECT_TRUE(resize_image(strip, 224).equal(at::full({3, 224, 224}, 90, at::kByte)));
+  EXPECT_TRUE(resize_image(strip.transpose(1, 2), 224).equal(at::full({3, 224, 224}, 90, at::kByte)));
+  strip[0][0][32767] = 255;  // the very middle
+  const at::Tensor scaled = resize_image(strip, 33)[0][0].to(at::kInt);
+  EXPECT_EQ(scaled.argmax().item<int64_t>(), 16);
+  EXPECT_LE((scaled - scaled.flip(0)).abs().max().item<int>(), 1);
+
+  const auto whole = [](const at::Tensor& image, int64_t size) {
+    const int64_t width = image.size(2) * size / image.size(1);
+    const at::Tensor all = at::_upsample_bilinear2d_aa(image.unsqueeze(0), {size, width}, false)[0];
+    return all.slice(2, (width - size) / 2, (width - size) / 2 + size);
+  };
+  const at::Tensor long_one = at::randint(256, {3, 8, 8 * 40}).to(at::kByte), ordinary = long_one.slice(2, 0, 8 * 16);
+  EXPECT_TRUE(resize_image(ordinary, 5).equal(whole(ordinary, 5)));
+  EXPECT_TRUE(resize_image(long_one, 8).equal(long_one.slice(2, 8 * 39 / 2, 8 * 39 / 2 + 8)));
+  const at::Tensor error = resize_image(long_one, 4).to(at::kInt) - whole(long_one, 4).to(at::kInt);
+  EXPECT_LE(error.abs().max().item<int>(), 1);
+}
+
 TEST(Images, ColoursRunFromDarkToBrightAndGreyIsForNothing) {
   const at::Tensor colours = colour_map(at::tensor({0.0, 1.0, 2.0, std::nan("")}, at::kDouble).view({1, 4}));
   EXPECT_EQ(colours.sizes(), at::IntArrayRef({3, 1, 4}));

@@ -45,12 +45,15 @@ class Archive {
 }  // namespace
 
 FUZZ_TARGET(npy) {
-  constexpr const char* kNames[] = {"src.npy", "dst.npy", "weight.npy", "num_nodes.npy"};
+  // Edge lists, and matrices as SciPy writes them.
+  constexpr const char* kNames[] = {"src.npy",    "dst.npy",   "weight.npy", "num_nodes.npy",
+                                    "format.npy", "shape.npy", "indptr.npy", "indices.npy",
+                                    "data.npy",   "row.npy",   "col.npy"};
   Archive archive;
   std::string_view rest = topomask::fuzz::text_of(data, size);
   for (int member = 0; member < 6 && rest.size() >= 3; ++member) {
     const auto at = [&](size_t i) { return static_cast<unsigned char>(rest[i]); };
-    const char* name = kNames[at(0) % 4];
+    const char* name = kNames[at(0) % std::size(kNames)];
     const size_t length = std::min<size_t>(at(1) | at(2) << 8, rest.size() - 3);
     archive.add(name, rest.substr(3, length));
     rest.remove_prefix(3 + length);

@@ -50,6 +50,17 @@ TEST_F(Files, AreNotThereBeforeTheyAreCommitted) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
+TEST_F(Files, HaveANameOfTheirOwnUntilTheyAreWhole) {
+  io::OutputFile file(origin("a.tmp.b"));
+  const std::string name = std::filesystem::directory_iterator(folder_)->path().filename().string();
+  EXPECT_EQ(io::unfinished_name(name), "a.tmp.b") << name;
+  EXPECT_EQ(io::unfinished_name("c.json.tmp.12.0"), "c.json");
+  for (const char* other : {"", "c.json", "notes.tmp.txt", "c.tmp.", "c.tmp.1", "c.tmp.1.", "c.tmp..1", "c.tmp.1.2.3",
+                            "c.tmp.1.x", "c.tmp.-1.2"}) {
+    EXPECT_EQ(io::unfinished_name(other), "") << other;
+  }
+}
+
 TEST_F(Files, GrowByWholeRecordsWhereverAWriteFails) {
   using Mode = FailingCalls::Mode;
   for (const Mode mode : {Mode::fail, Mode::shorten, Mode::dribble}) {

@@ -37,6 +37,15 @@ TEST(RobotDataCommand, MakesTheSameBytesInPartsAndAfterAnInterruption) {
   EXPECT_EQ(content(whole), content(parts));
 }
 
+TEST(RobotDataCommand, FailsWhereItsOutputCannotBeWritten) {
+  if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  const TemporaryFolder folder;
+  const Finished done = run_command("( '" TOPOMASK_TOOL "' --out '" + (folder / "a") +
+                                    "' --episodes 1 --side 16 --frames 4 >/dev/full )");
+  EXPECT_EQ(done.status, 1);
+  EXPECT_TRUE(has(done.err, "robot data: stdout: cannot write the output")) << done.err;
+}
+
 TEST(RobotDataCommand, RefusesWhatItCannotContinueOrRead) {
   const TemporaryFolder folder;
   const std::string out = "--out '" + (folder / "a") + "' ";

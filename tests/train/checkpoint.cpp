@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "support/compare.h"
+#include "topomask/nn/graph_model.h"
 #include "train/run_testing.h"
 
 namespace topomask {
@@ -86,6 +87,23 @@ TEST(Weights, OfAnotherModelAreRefused) {
   ViT masked(other);
   EXPECT_ERROR(load_weights(masked, own), "weights must have block0.attention.variant.mask.log_offsets, got none");
   EXPECT_ERROR(load_weights(model, weights(masked)), "the model must have block0.attention.variant.mask.log_offsets");
+}
+
+TEST(Weights, OfAnotherHeadAreAcceptedInModelsOfGraphs) {
+  for (const std::string kind : {"gkat", "gat", "gcn", "gin", "transformer"}) {
+    GraphModelOptions options{.kind = kind, .features = 3, .classes = 2, .width = 8};
+    const auto model = make_graph_model(options, 1);
+    options.classes = 5;
+    const auto wider = make_graph_model(options, 2);
+    EXPECT_ERROR(load_weights(*wider, weights(*model)), "readout.head.");
+    const at::Tensor head = weights(*wider).at("readout.head.weight").clone();
+    load_weights(*wider, weights(*model), /*other_head=*/true);
+    for (const auto& [name, tensor] : weights(*wider)) {
+      if (name.starts_with("readout.head.")) continue;
+      EXPECT_TRUE(at::equal(tensor, weights(*model).at(name))) << name;
+    }
+    EXPECT_TRUE(at::equal(weights(*wider).at("readout.head.weight"), head));
+  }
 }
 
 }  // namespace

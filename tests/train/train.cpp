@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <numeric>
@@ -59,6 +60,53 @@ TEST(Train, ARunStoppedAndContinuedEndsBitForBitAsOneThatWasNot) {
     EXPECT_EQ(again.evaluations.at("test").accuracy, last.evaluations.at("test").accuracy);
     EXPECT_EQ(read_metrics(folder / "broken").eval.size(), b.eval.size());
   }
+}
+
+nlohmann::json summary_of(const fs::path& run) {
+  std::ifstream file(run / "summary.json");
+  return nlohmann::json::parse(file);
+}
+
+TEST(Train, AFinishedRunKeepsItsTimesAndMemory) {
+  const ScratchFolder folder;
+  const fs::path run = folder / "run";
+  train(small_run("linear"), run, kQuiet);
+  const nlohmann::json first = summary_of(run);
+  EXPECT_GT(first["step_ms"], 0);
+  EXPECT_GT(first["peak_memory_mb"], 0);
+  const TrainResult again = train(small_run("linear"), run, kQuiet);
+  EXPECT_EQ(summary_of(run), first);
+  EXPECT_EQ(again.median_step_ms, first["step_ms"]);
+  // As after a kill between the last checkpoint and the summary, and as earlier versions left it.
+  for (const char* text : {"", "{\"step_ms\": 0, \"peak_memory_mb\": 0}", "cut"}) {
+    fs::remove(run / "summary.json");
+    if (*text != '\0') std::ofstream(run / "summary.json") << text;
+    train(small_run("linear"), run, kQuiet);
+    std::vector<double> times, memory;
+    for (const TrainMetrics& line : read_metrics(run).train) {
+      times.push_back(line.step_ms);
+      memory.push_back(line.memory_mb);
+    }
+    std::sort(times.begin(), times.end());
+    EXPECT_EQ(summary_of(run)["step_ms"], times[2]) << text;  // of four lines
+    EXPECT_EQ(summary_of(run)["peak_memory_mb"], *std::max_element(memory.begin(), memory.end())) << text;
+  }
+}
+
+TEST(Train, FilesOfTheUserStayInTheFolder) {
+  const ScratchFolder folder;
+  const fs::path run = folder / "run";
+  fs::create_directories(run);
+  const std::vector<std::string> kept{"notes.tmp.txt", "notes.tmp.1.0", "config.json.tmp.1", "config.json.tmp.a.b"},
+      removed{"config.json.tmp.12.0", "checkpoint.safetensors.tmp.4.77", "provenance.json.tmp.1.1"};
+  for (const auto* names : {&kept, &removed}) {
+    for (const std::string& name : *names) std::ofstream(run / name) << "x";
+  }
+  RunConfig config = small_run("linear");
+  config.train.steps = 1;
+  train(config, run, kQuiet);
+  for (const std::string& name : kept) EXPECT_TRUE(fs::exists(run / name)) << name;
+  for (const std::string& name : removed) EXPECT_FALSE(fs::exists(run / name)) << name;
 }
 
 TEST(Train, PartsOfABatchAddUpToTheWhole) {

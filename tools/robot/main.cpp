@@ -123,6 +123,7 @@ void report(const Options& options) {
   for (const auto& [kind, count] : kinds) std::cout << "  " << kind << " " << count << "\n";
   for (const auto& [reason, count] : set.dropped()) std::cout << "dropped, " << reason << " " << count << "\n";
   std::cout << "bytes per episode " << bytes / std::max<int64_t>(1, set.size()) << "\n";
+  TORCH_CHECK(std::cout.flush().good(), "robot data: stdout: cannot write the output");
 }
 
 int run(const Options& options) {

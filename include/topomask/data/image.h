@@ -17,7 +17,8 @@ namespace TOPOMASK_API topomask {
 at::Tensor read_image(const std::string& path, int64_t smallest_side = 0);
 
 /// The middle of an image [C, H, W], of any dtype that torch resizes: the shorter side becomes `size` (bilinear, with
-/// antialiasing), the longer one is cropped. [C, size, size].
+/// antialiasing), the longer one is cropped. [C, size, size]. Memory grows with the image and size², however long and
+/// narrow the image is.
 at::Tensor resize_image(const at::Tensor& image, int64_t size);
 
 /// Writes uint8 [3, H, W] as a PNG, through a temporary name, so that a file is whole or absent.

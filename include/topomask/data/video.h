@@ -69,8 +69,9 @@ using VideoPtr = std::shared_ptr<const VideoDataset>;
 ///   radhar       | (the path is the npz file)                        | [T, 15, S, S]: points in voxels, see docs/data.md
 ///
 /// Split::train are the clips of the training half less the validation clips, `limit` of them where it is not 0. The
-/// windows of radhar overlap: `validation` counts its recordings, the same fraction of each activity, and no recording
-/// has windows in two splits.
+/// views of an episode show the same scene: `validation` counts episodes, and no episode has views in two splits. The
+/// windows of radhar overlap: `validation` counts its recordings, about the same fraction of each activity and at least
+/// one of each that has two, and no recording has windows in two splits.
 // clang-format on
 VideoPtr open_videos(const VideoOptions& options, Split split);
 

@@ -17,7 +17,7 @@ struct VideoOptions {
   int64_t window = 60;          ///< radhar: frames of a recording that make a clip
   int64_t stride = 10;          ///< radhar: frames from one window to the next
   bool in_memory = false;       ///< decode every clip once and keep it
-  int64_t validation = 0;       ///< training clips (of radhar: recordings) held out, drawn by `seed`
+  int64_t validation = 0;       ///< training clips (whole episodes, recordings of radhar) held out, drawn by `seed`
   uint64_t seed = 0;            ///< also of the motions
   int64_t synthetic_train = 4096;
   int64_t synthetic_test = 1024;
@@ -45,7 +45,8 @@ void visit(Visitor& v, VideoOptions& o) {
   v("stride", o.stride, "radhar: frames from one window to the next");
   v("in_memory", o.in_memory,
     "decode every clip once and keep it, frames x channels x image_size x image_size bytes each");
-  v("validation", o.validation, "training clips held out for validation; of radhar whole recordings");
+  v("validation", o.validation,
+    "training clips held out for validation; of episodes and radhar whole episodes and recordings");
   v("seed", o.seed, "draws the validation clips, the limited ones, motions and synthetic images");
   v("synthetic_train", o.synthetic_train, "training clips that synthetic makes");
   v("synthetic_test", o.synthetic_test, "test clips that synthetic makes");

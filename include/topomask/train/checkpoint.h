@@ -26,8 +26,13 @@ struct Checkpoint {
   at::Tensor best_score;   ///< of `best`, double [3]: accuracy, loss, evaluations since
   at::Tensor losses;       ///< of the steps since the last line of metrics, float32; undefined where there are none
 
-  /// The weights that the run is judged by: the best ones, or the average, or the last.
-  const NamedTensors& judged() const { return !best.empty() ? best : !average.empty() ? average : model; }
+  /// The weights that the run is judged by: the best ones, or the average, or the last. What an average does not have,
+  /// such as the running statistics of batch norm, is that of the last.
+  NamedTensors judged() const {
+    NamedTensors weights = best.empty() ? average : best;
+    weights.insert(model.begin(), model.end());
+    return weights;
+  }
 };
 
 /// What it is called in the folder of a run.

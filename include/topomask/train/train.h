@@ -32,7 +32,7 @@ struct TrainResult {
   std::map<std::string, Evaluation> evaluations;  ///< by split, at the end
   int64_t parameters = 0;
   double seconds = 0;         ///< of all slices of the run, without reading data sets
-  double median_step_ms = 0;  ///< over the logged intervals of this slice
+  double median_step_ms = 0;  ///< over the logged intervals of this slice; of a run that had ended, as then
   double peak_memory_mb = 0;
 };
 

@@ -15,11 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_mesh_file(const fs::path& path) {
-  const std::string name = path.filename().string();
-  for (const char* end : {".obj", ".off", ".obj.gz", ".off.gz"}) {
-    if (name.ends_with(end)) return fs::is_regular_file(path);
-  }
-  return false;
+  return !mesh_extension(path.filename().string()).empty() && fs::is_regular_file(path);
 }
 
 std::vector<fs::path> sorted_entries(const fs::path& folder, bool (*wanted)(const fs::path&)) {
@@ -60,7 +56,7 @@ Cloud read_cloud(const std::string& path, const GraphDataOptions& options, int64
   const SurfaceMesh mesh = read_mesh({kOpenGraphs, path});
   Cloud cloud{.features = mesh_features(mesh)};
   if (options.edges == "given") {
-    const at::Tensor corners = at::tensor(mesh.corners, at::kInt).view({-1, 3});
+    const at::Tensor corners = at::tensor(mesh.corners, at::kInt).view({mesh.triangles(), 3});
     cloud.source = corners.flatten();
     cloud.target = corners.roll(-1, 1).flatten();
     return cloud;

@@ -42,8 +42,10 @@ void NpzArrays::read_numbers(io::NpyReader& array, float* out) {
   };
   if (array.header().integer()) {
     array.for_each_integer(store);
-  } else {
+  } else if (array.header().floating()) {
     array.for_each_float(store);
+  } else {
+    array.refuse("must hold numbers, got ", array.header().describe());
   }
 }
 

@@ -23,6 +23,10 @@ void GraphDataOptions::check(const std::string& origin) const {
   check.not_negative("jitter", jitter, check.kLargestParameter);
   check.that(jitter == 0 || kind == "mesh" || kind == "radhar", "jitter", "0 where kind is not mesh or radhar, got ",
              jitter);
+  check.that(rotate == "none" || features == "given", "rotate",
+             "none where features is not given, since others have no places, got ", rotate);
+  check.that(jitter == 0 || features == "given", "jitter",
+             "0 where features is not given, since others have no places, got ", jitter);
   check.within("window", window, 1, 1 << 20);
   check.within("stride", stride, 1, 1 << 20);
   check.within("degree_limit", degree_limit, 1, 65536);

@@ -32,6 +32,21 @@ void deal(const std::vector<int64_t>& members, int64_t train, int64_t validation
   split.test.insert(split.test.end(), third, members.end());
 }
 
+struct DividedClass {
+  std::vector<int64_t> members;
+  int64_t train, validation, test;
+};
+
+/// Where the fraction of every class was rounded to 0, the largest training part gives one, unless it is its last.
+void hold_one_out(std::vector<DividedClass>& classes, int64_t DividedClass::*part) {
+  const auto largest = std::max_element(classes.begin(), classes.end(),
+                                        [](const DividedClass& a, const DividedClass& b) { return a.train < b.train; });
+  const bool empty = std::all_of(classes.begin(), classes.end(), [part](const auto& c) { return c.*part == 0; });
+  if (!empty || largest == classes.end() || largest->train < 2) return;
+  --largest->train;
+  ++((*largest).*part);
+}
+
 GraphSplit sorted(GraphSplit split) {
   for (auto* part : {&split.train, &split.validation, &split.test}) std::sort(part->begin(), part->end());
   return split;
@@ -55,14 +70,18 @@ GraphSplit split_by_class(const io::Origin& origin, const at::Tensor& labels, co
 }
 
 GraphSplit split_by_fraction(const at::Tensor& labels, const GraphDataOptions& options) {
-  GraphSplit split;
+  std::vector<DividedClass> classes;
   for (const auto& [label, members] : shuffled_classes(labels, options.split_seed)) {
     const auto count = static_cast<int64_t>(members.size());
     const auto part = [&](double fraction) { return std::llround(fraction * static_cast<double>(count)); };
     const int64_t validation = std::min<int64_t>(part(options.validation_fraction), count);
     const int64_t test = std::min<int64_t>(part(options.test_fraction), count - validation);
-    deal(members, count - validation - test, validation, split);
+    classes.push_back({members, count - validation - test, validation, test});
   }
+  if (options.validation_fraction > 0) hold_one_out(classes, &DividedClass::validation);
+  if (options.test_fraction > 0) hold_one_out(classes, &DividedClass::test);
+  GraphSplit split;
+  for (const DividedClass& c : classes) deal(c.members, c.train, c.validation, split);
   return sorted(std::move(split));
 }
 

@@ -14,7 +14,8 @@ GraphSplit split_by_class(const io::Origin& origin, const at::Tensor& labels, co
                           const GraphDataOptions& options);
 
 /// options.validation_fraction and test_fraction of each class of `labels` int64 [n] (−1 counts as a class), the rest
-/// for training; drawn by split_seed.
+/// for training; drawn by split_seed. Where a fraction above 0 is less than half a member of every class, one member of
+/// the largest class is held out, as long as that class keeps one to train on.
 GraphSplit split_by_fraction(const at::Tensor& labels, const GraphDataOptions& options);
 
 /// Fold options.fold of a JSON file as F. Errica et al. ("A fair comparison of graph neural networks for graph

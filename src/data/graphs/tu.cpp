@@ -48,6 +48,26 @@ std::vector<int64_t> read_integers(io::LineReader& reader, const char* what) {
   return values;
 }
 
+/// Several node labels on each line, as many as on the first: those of each column.
+std::vector<std::vector<int64_t>> read_label_columns(io::LineReader& reader) {
+  std::vector<std::vector<int64_t>> columns;
+  bool first = true;
+  for_each_line(reader, [&] {
+    io::LineNumbers line(reader);
+    size_t got = 0;
+    for (; !line.done(); ++got) {
+      const int64_t label = line.integer("a node label");
+      if (first) columns.emplace_back();
+      if (got < columns.size()) columns[got].push_back(label);
+    }
+    first = false;
+    if (got != columns.size()) {
+      reader.fail_here("expected ", columns.size(), " node labels, as on the first line, got ", got);
+    }
+  });
+  return columns;
+}
+
 void check_count(const io::LineReader& reader, size_t got, int64_t nodes) {
   if (static_cast<int64_t>(got) == nodes) return;
   io::fail(reader.origin(), "must have a line for each of the ", nodes, " nodes of graph_indicator, got ", got);
@@ -141,21 +161,30 @@ at::Tensor read_attributes(io::LineReader& reader, int64_t nodes) {
   return at::from_blob(values.data(), {nodes, static_cast<int64_t>(width)}, at::kFloat).clone();
 }
 
+/// float32 [nodes, Σ different labels of a column]: a unit vector for each column.
+at::Tensor read_node_labels(io::LineReader& reader, int64_t nodes) {
+  const std::vector<std::vector<int64_t>> columns = read_label_columns(reader);
+  check_count(reader, columns.empty() ? 0 : columns[0].size(), nodes);
+  std::vector<at::Tensor> places;  // of the ones, [nodes] each
+  int64_t width = 0;
+  for (const std::vector<int64_t>& labels : columns) {
+    const Renumbered renumbered = renumber(labels);
+    places.push_back(int64_tensor(renumbered.places) + width);
+    width += static_cast<int64_t>(renumbered.values.size());
+  }
+  // A feature for each: a file that numbers its nodes would ask for the square of its length.
+  if (width > kMostNodeLabels) {
+    io::fail(reader.origin(), "node labels must be at most ", kMostNodeLabels, " different integers, got ", width,
+             "; data.features = degree, one_hot_degree or constant leaves them out");
+  }
+  check_feature_size(reader.origin(), nodes, width);
+  return at::zeros({nodes, width}).scatter_(1, at::stack(places, 1), 1.0);
+}
+
 /// Node labels as unit vectors, then attributes.
 at::Tensor given_features(const io::Origin& origin, const TuParts& parts, int64_t nodes) {
   std::vector<at::Tensor> features;
-  if (const auto reader = parts("node_labels")) {
-    const std::vector<int64_t> labels = read_integers(*reader, "a node label");
-    check_count(*reader, labels.size(), nodes);
-    const Renumbered renumbered = renumber(labels);
-    const auto columns = static_cast<int64_t>(renumbered.values.size());
-    // A column for each: a file that numbers its nodes would ask for the square of its length.
-    if (columns > kMostNodeLabels) {
-      io::fail(reader->origin(), "node labels must be at most ", kMostNodeLabels, " different integers, got ", columns);
-    }
-    check_feature_size(reader->origin(), nodes, columns);
-    features.push_back(at::zeros({nodes, columns}).scatter_(1, int64_tensor(renumbered.places).unsqueeze(1), 1.0));
-  }
+  if (const auto reader = parts("node_labels")) features.push_back(read_node_labels(*reader, nodes));
   if (const auto reader = parts("node_attributes")) features.push_back(read_attributes(*reader, nodes));
   if (features.empty()) {
     io::fail(origin, "the set has neither node labels nor node attributes: data.features must be degree, ",

@@ -1,8 +1,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <set>
 
+#include "data/random_order.h"
 #include "data/video/names.h"
 #include "data/video/readers.h"
 #include "topomask/data/episodes.h"
@@ -66,17 +68,26 @@ std::vector<std::string> answers(const EpisodeSet& set, const VideoOptions& opti
 
 }  // namespace
 
-VideoPtr open_episode_clips(const VideoOptions& options, bool test) {
+VideoPtr open_episode_clips(const VideoOptions& options, Split split) {
   EpisodeSet set(options.path);
   const std::vector<std::string> names = answers(set, options);
   const std::set<std::string> classes(names.begin(), names.end());
   VideoInfo info{.name = "episodes " + options.path,
                  .classes = {classes.begin(), classes.end()},
                  .clip_shape = {options.frames, 3, options.image_size, options.image_size}};
-  // Kinds take turns in a set, so that both parts have as many of each. Both views of an episode are in the same part.
+  // Kinds take turns in a set, so that both halves have as many of each. All views of an episode are in the same part.
   const int64_t cut = set.size() - set.size() / 5;
+  TORCH_CHECK(options.validation == 0 || options.validation < cut, "open_videos: validation must be below the ", cut,
+              " training episodes, got ", options.validation);
+  std::vector<Split> parts(static_cast<size_t>(set.size()), Split::train);
+  std::fill(parts.begin() + cut, parts.end(), Split::test);
+  const std::vector<int64_t> order = random_order(cut, options.seed, 0, DrawFor::split);
+  for (int64_t i = 0; i < options.validation; ++i) {
+    parts[static_cast<size_t>(order[static_cast<size_t>(i)])] = Split::validation;
+  }
   std::vector<View> views;
-  for (int64_t i = test ? cut : 0; i < (test ? set.size() : cut); ++i) {
+  for (int64_t i = 0; i < set.size(); ++i) {
+    if (parts[static_cast<size_t>(i)] != split) continue;
     const auto place = std::distance(classes.begin(), classes.find(names[static_cast<size_t>(i)]));
     for (int64_t camera = 0; camera < set.summary(i).cameras; ++camera) views.push_back({i, camera, place});
   }

@@ -79,11 +79,11 @@ VideoPtr take_split(VideoPtr half, const VideoOptions& options, Split split) {
   return std::make_shared<VideoSubset>(std::move(half), std::move(places));
 }
 
-/// The reader takes validation out itself; a limit is left.
-VideoPtr open_radar_split(const VideoOptions& options, Split split) {
+/// Of a reader that takes validation out itself; a limit is left.
+VideoPtr open_split(VideoPtr (*reader)(const VideoOptions&, Split), const VideoOptions& options, Split split) {
   TORCH_CHECK(split != Split::validation || options.validation > 0,
               "open_videos: validation must be > 0 for a validation split, got 0");
-  VideoPtr part = open_radar_clips(options, split);
+  VideoPtr part = reader(options, split);
   if (split != Split::train || options.limit == 0) return part;
   VideoOptions limited = options;
   limited.validation = 0;
@@ -144,9 +144,9 @@ VideoPtr open_videos(const VideoOptions& options, Split split) {
       case VideoKind::video_folder:
         return take_split(open_video_folder(options, test), options, split);
       case VideoKind::episodes:
-        return take_split(open_episode_clips(options, test), options, split);
+        return open_split(open_episode_clips, options, split);
       case VideoKind::radhar:
-        return open_radar_split(options, split);
+        return open_split(open_radar_clips, options, split);
     }
     TORCH_INTERNAL_ASSERT(false, "no kind");
   }();

@@ -11,8 +11,9 @@ namespace topomask {
 
 VideoPtr open_frame_folder(const VideoOptions& options, bool test);
 VideoPtr open_video_folder(const VideoOptions& options, bool test);
-VideoPtr open_episode_clips(const VideoOptions& options, bool test);
-/// Windows of recordings that overlap: the reader holds whole recordings out for validation itself.
+/// Views of an episode show the same scene, and windows of a recording overlap: these readers hold whole episodes and
+/// recordings out for validation themselves.
+VideoPtr open_episode_clips(const VideoOptions& options, Split split);
 VideoPtr open_radar_clips(const VideoOptions& options, Split split);
 
 /// Which of `available` frames a clip of `wanted` shows: the middles of equal parts, in order; a short recording

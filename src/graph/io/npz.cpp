@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/io/edge_list.h"
+#include "graph/io/npz_matrix.h"
 #include "io/npy.h"
 #include "topomask/graph_io.h"
 
@@ -65,7 +66,7 @@ at::ScalarType read_weights(io::InputFile& file, const Members& members, io::Edg
   if (member == members.end()) return at::kFloat;
   NpyReader array(file, member->second, "weight");
   check_vector(array);
-  if (array.header().integer()) array.refuse("must be float16, float32 or float64, got ", array.header().describe());
+  if (!array.header().floating()) array.refuse("must be float16, float32 or float64, got ", array.header().describe());
   if (array.size() != edges.size())
     array.refuse("must have one weight per edge, ", edges.size(), ", got ", array.size());
   edges.weights.resize(edges.source.size());
@@ -86,6 +87,7 @@ Graph read_npz(const std::string& path, const ReadOptions& options) {
   io::check_options({"read_npz", path}, options);
   io::InputFile file({"read_npz", path});
   const Members members = io::read_zip_directory(file);
+  if (io::holds_matrix(members)) return io::read_npz_matrix(file, members, options);
   const std::optional<int64_t> promised = read_num_nodes(file, members, options.limits);
   const int64_t below = promised.value_or(io::most_nodes(options.limits));
   io::EdgeList edges;

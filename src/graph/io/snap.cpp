@@ -75,7 +75,7 @@ Graph read_snap(const std::string& path, const ReadOptions& options) {
       continue;
     }
     has_content = true;
-    if (reader.at_character('#')) {
+    if (reader.at_character('#') || reader.at_character('%')) {
       const int64_t line = reader.line();
       promised = std::max(promised, promised_nodes(reader, line, reader.comment(), options.limits));
       continue;

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numbers>
 
 #include "data/graphs/clouds.h"
@@ -85,13 +86,67 @@ TEST(Meshes, MayBeObjectFileFormat) {
   const TemporaryFolder folder;
   write_file(folder / "a.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3 4\n");
   const SurfaceMesh expected = read_mesh({"test", folder / "a.obj"});
-  for (const char* start : {"OFF\n4 1 0\n", "OFF4 1 0\n", "# c\nOFF 4 1 0\n\n"}) {
+  for (const char* start : {"OFF\n4 1 0\n", "OFF4 1 0\n", "# c\nOFF 4 1 0\n\n", "STCNOFF\n4 1 0\n", "COFF4 1 0\n"}) {
     write_file(folder / "a.off", start + std::string("0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n"));
     const SurfaceMesh mesh = read_mesh({"test", folder / "a.off"});
     EXPECT_EQ(mesh.places, expected.places);
     EXPECT_EQ(mesh.corners, (std::vector<int32_t>{0, 1, 2, 0, 2, 3}));
     EXPECT_EQ(mesh.corners, expected.corners);
   }
+}
+
+TEST(Meshes, MayHaveMoreAfterPlacesAndFaces) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.off", "NOFF\n3 1 0\n0 0 0 0 0 1\n1 0 0 0 0 1\n1 1 0 0 0 1\n3 0 1 2 255 0 0\n");
+  const SurfaceMesh mesh = read_mesh({"test", folder / "a.off"});
+  EXPECT_EQ(mesh.places, (std::vector<float>{0, 0, 0, 1, 0, 0, 1, 1, 0}));
+  EXPECT_EQ(mesh.corners, (std::vector<int32_t>{0, 1, 2}));
+}
+
+TEST(Meshes, MayHaveExtensionsInCapitals) {
+  const TemporaryFolder folder;
+  const std::string off = "OFF\n3 1 0\n0 0 0\n1 0 0\n1 1 0\n3 0 1 2\n", obj = "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 3\n";
+  write_file(folder / "one/train/A.OBJ", obj);
+  write_file(folder / "one/train/b.obj.GZ", gzip(obj));
+  write_file(folder / "one/train/c.Off", off);
+  write_file(folder / "one/test/D.OFF.gz", gzip(off));
+  write_file(folder / "one/test/e.objx", "no mesh");
+  const GraphSet set = open_graphs(mesh_options(folder.path().string())).set;
+  ASSERT_EQ(set.size(), 4);
+  EXPECT_TRUE(at::equal(set.graph.degrees(), at::full({12}, 2, at::kLong)));
+}
+
+TEST(Meshes, MayHaveLinesThatABackslashContinues) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.obj", "# C:\\\nv 0 0 0\nv 1 \\\n0\\\r\n 0\nv 1 1 0\nv 0 1 0\nf 1 2\\\n3 \\\n4\nf 1 2 3 \\\n");
+  const SurfaceMesh mesh = read_mesh({"test", folder / "a.obj"});
+  EXPECT_EQ(mesh.places, (std::vector<float>{0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0}));
+  EXPECT_EQ(mesh.corners, (std::vector<int32_t>{0, 1, 2, 0, 2, 3, 0, 1, 2}));
+  std::string endless = "v 0 0 0\nf 1";
+  for (int i = 0; i < 200000; ++i) endless += " \\\n1";
+  write_file(folder / "a.obj", endless);
+  EXPECT_ERROR(read_mesh({"test", folder / "a.obj"}), "a line must be shorter than");
+}
+
+TEST(Meshes, RoundTinyCoordinatesToZero) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.obj", "v 1e-50 -1e-300 1e-45\n");
+  const SurfaceMesh mesh = read_mesh({"test", folder / "a.obj"});
+  EXPECT_EQ(mesh.places, (std::vector<float>{0, 0, std::numeric_limits<float>::denorm_min()}));
+}
+
+TEST(Meshes, SkipFacesWithoutAnArea) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2\nf\nf 3\nf 1 2 3\n");
+  EXPECT_EQ(read_mesh({"test", folder / "a.obj"}).corners, (std::vector<int32_t>{0, 1, 2}));
+  write_file(folder / "a.off", "OFF\n3 4 0\n0 0 0\n1 0 0\n1 1 0\n2 0 1\n0\n1 2\n3 0 1 2\n");
+  EXPECT_EQ(read_mesh({"test", folder / "a.off"}).corners, (std::vector<int32_t>{0, 1, 2}));
+  write_file(folder / "one/train/a.obj", "v 0 0 0\nv 1 0 0\nf 1 2\n");  // no triangle at all
+  write_file(folder / "one/test/a.obj", "v 0 0 0\n");
+  const GraphSet set = open_graphs(mesh_options(folder.path().string())).set;
+  EXPECT_EQ(set.num_nodes(), 3);
+  EXPECT_EQ(set.graph.num_edges(), 0);
+  EXPECT_TRUE(set.features.isfinite().all().item<bool>());
 }
 
 TEST(Meshes, AreRefusedByFileAndLine) {
@@ -103,13 +158,16 @@ TEST(Meshes, AreRefusedByFileAndLine) {
   fails("a.obj", "v 1 2\n", ":1: expected a coordinate, got \"\"");
   fails("a.obj", "v 1 2 nan\n", ":1: expected a coordinate, got \"nan\"");
   fails("a.obj", "v 1 2 3\nf 1 1 x\n", ":2: expected the number of a vertex, got \"x\"");
-  fails("a.obj", "v 1 2 3\nf 1 1\n", ":2: a face must have at least 3 vertices, got 2");
+  fails("a.obj", "v 1 2 1e39\n", ":1: expected a coordinate in the range of float32, got \"1e39\"");
   fails("a.obj", "v 1 2 3\nf 1 0 1\n", ":2: vertices are numbered from 1, or from -1 backwards, got 0");
   fails("a.obj", "v 1 2 3\nf 1 1 -2\n", ":2: vertices are numbered from 1, or from -1 backwards, got -2");
   fails("a.obj", "v 1 2 3\nf 1 4 1\nf 1 1 1\n", ": the face on line 2 names vertex 4, there are 1");
-  fails("a.obj", "f\n", ":1: a face must have at least 3 vertices, got 0");
+  fails("a.obj", "f\n", ": there is no vertex in it");
+  fails("a.obj", "v 1 2 3\nf 1 2\n", ": the face on line 2 names vertex 2, there are 1");
   fails("a.obj", "", ": there is no vertex in it");
-  fails("a.off", "PLY\n", ": expected OFF on the first line");
+  fails("a.off", "PLY\n", ": expected OFF on the first line, with nothing but ST, C and N before it");
+  fails("a.off", "NCOFF\n", ": expected OFF on the first line, with nothing but ST, C and N before it");
+  fails("a.off", "OFF\n1 1 0\n0 0 0\n-1\n", ":4: a face must have at least 0 vertices, got -1");
   fails("a.off", "OFF\n", ": the counts are missing");
   fails("a.off", "OFF\n-1 2 3\n", ":2: counts must be >= 0, got -1 and 2");
   fails("a.off", "OFF\n2000000000 2 3\n0 0 0\n", ": expected 2000000000 vertices, got 1");

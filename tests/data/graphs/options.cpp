@@ -59,6 +59,12 @@ TEST(GraphDataOptions, AreInRange) {
   expect_options_refused({.points = -1}, "points must be from 0 to 16777216, got -1");
   expect_options_refused({.kind = "mesh", .jitter = -1}, "jitter must be >= 0, got -1");
   expect_options_refused({.jitter = 1}, "jitter must be 0 where kind is not mesh or radhar, got 1");
+  for (const char* kind : {"mesh", "radhar"}) {
+    expect_options_refused({.kind = kind, .features = "degree", .rotate = "any"},
+                           "rotate must be none where features is not given, since others have no places, got any");
+    expect_options_refused({.kind = kind, .features = "constant", .jitter = .1},
+                           "jitter must be 0 where features is not given, since others have no places, got 0.1");
+  }
   expect_options_refused({.window = 0}, "window must be from 1 to 1048576, got 0");
   expect_options_refused({.stride = 0}, "stride must be from 1 to 1048576, got 0");
 }

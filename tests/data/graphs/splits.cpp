@@ -85,6 +85,21 @@ TEST(DrawnSplits, HoldOutFractionsOfEachClass) {
   EXPECT_NE(split_by_fraction(labels, {.split_seed = 4, .test_fraction = .25}).test, split.test);
 }
 
+TEST(DrawnSplits, HoldOneOutWhereEveryFractionIsRoundedToZero) {
+  const auto sizes = [](int64_t first, int64_t second, double validation, double test) {
+    const at::Tensor labels = at::cat({at::zeros({first}, at::kLong), at::ones({second}, at::kLong)});
+    const GraphDataOptions options{.validation_fraction = validation, .test_fraction = test};
+    return sizes_of(split_by_fraction(labels, options), static_cast<size_t>(first + second));
+  };
+  EXPECT_EQ(sizes(4, 0, .1, .1), (std::vector<size_t>{2, 1, 1}));
+  EXPECT_EQ(sizes(4, 0, .1, 0), (std::vector<size_t>{3, 1, 0}));
+  EXPECT_EQ(sizes(4, 0, 0, .1), (std::vector<size_t>{3, 0, 1}));
+  EXPECT_EQ(sizes(1, 3, .1, .1), (std::vector<size_t>{2, 1, 1}));
+  EXPECT_EQ(sizes(1, 1, .1, .1), (std::vector<size_t>{2, 0, 0}));  // each class keeps one to train on
+  EXPECT_EQ(sizes(0, 0, .1, .1), (std::vector<size_t>{0, 0, 0}));
+  EXPECT_EQ(sizes(4, 5, .1, 0), (std::vector<size_t>{8, 1, 0}));  // half a member of the second class is one
+}
+
 TEST(DrawnSplits, HaveNumbersPerClass) {
   const at::Tensor labels =
       at::cat({at::zeros({60}, at::kLong), at::ones({55}, at::kLong), at::full({9}, -1, at::kLong)});

@@ -68,6 +68,25 @@ TEST(TuSet, ReadsAnEdgeThatIsListedOnceAsUndirected) {
   check_small(open_graphs(tu_options(write_tu(folder, texts))).set);
 }
 
+TEST(TuSet, MayHaveSeveralNodeLabels) {
+  const TemporaryFolder folder;
+  TuTexts texts = small_tu();
+  texts["node_labels"] = "7, 0\n3, 0\n3, -2\n7, 5\n7, 5\n9, 0\n";
+  texts.erase("node_attributes");
+  // Labels 3, 7 and 9 of the first column, then −2, 0 and 5 of the second.
+  const at::Tensor expected = at::tensor({0.F, 1.F, 0.F, 0.F, 1.F, 0.F, 1.F, 0.F, 0.F, 0.F, 1.F, 0.F,  //
+                                          1.F, 0.F, 0.F, 1.F, 0.F, 0.F, 0.F, 1.F, 0.F, 0.F, 0.F, 1.F,  //
+                                          0.F, 1.F, 0.F, 0.F, 0.F, 1.F, 0.F, 0.F, 1.F, 0.F, 1.F, 0.F})
+                                  .reshape({6, 6});
+  const at::Tensor features = open_graphs(tu_options(write_tu(folder, texts))).set.features;
+  EXPECT_TRUE(features.equal(expected)) << features;
+  expect_tu_damaged("node_labels", "1, 2\n1, 2\n1\n1, 2\n1, 2\n1, 2\n",
+                    "small_node_labels.txt:3: expected 2 node labels, as on the first line, got 1");
+  expect_tu_damaged("node_labels", "1\n1, 2\n1\n1\n1\n1\n",
+                    "small_node_labels.txt:2: expected 1 node labels, as on the first line, got 2");
+  expect_tu_damaged("node_labels", "1, x\n", "small_node_labels.txt:1: expected a node label, got \"x\"");
+}
+
 TEST(TuSet, MayHaveNoEdge) {
   const TemporaryFolder folder;
   TuTexts texts = small_tu();
@@ -168,7 +187,8 @@ TEST(TuSet, IsRefusedWhereNodeLabelsAreIds) {
   }
   const TemporaryFolder folder;
   EXPECT_ERROR(open_graphs(tu_options(write_tu(folder, texts))),
-               "small_node_labels.txt: node labels must be at most 4096 different integers, got 4097");
+               "small_node_labels.txt: node labels must be at most 4096 different integers, got 4097; data.features = "
+               "degree, one_hot_degree or constant leaves them out");
 }
 
 TEST(TuSet, IsRefusedWhereItIsPackedOrAbsent) {

@@ -50,6 +50,12 @@ TEST(RadarClips, HoldOutWholeRecordings) {
   std::vector<int64_t> seen(5);
   for (int64_t i = 0; i < 10; ++i) ++seen[static_cast<size_t>(held->batch({i}).labels.item<int64_t>())];
   EXPECT_EQ(seen, (std::vector<int64_t>(5, 2)));  // both windows of one recording of each activity
+  for (const int64_t few : {1, 2}) {              // less than half a recording of an activity
+    options.validation = few;
+    EXPECT_EQ(open_videos(options, Split::train)->size(), 10) << few;
+    EXPECT_EQ(open_videos(options, Split::validation)->size(), 10) << few;
+  }
+  options.validation = 5;
   options.limit = 3;
   EXPECT_EQ(open_videos(options, Split::train)->size(), 3);
   options.validation = 10;

@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "data/episodes/made_episode.h"
 #include "data/files.h"
 #include "data/video/names.h"
@@ -172,6 +174,43 @@ TEST(EpisodeClips, HaveAClipForEachCamera) {
   const Episode eight = made_episode(8, 4, 6);
   const at::Tensor frame = resize_image(eight.rgb[3][1].permute({2, 0, 1}), 6);
   EXPECT_TRUE(at::equal(batch.clips[0][1], frame));
+}
+
+TEST(EpisodeClips, HaveNoEpisodeInTwoSplits) {
+  const TemporaryFolder folder;
+  EpisodeWriter writer(folder / "a.episodes");
+  for (uint64_t seed = 0; seed < 10; ++seed) writer.add(made_episode(seed, 4, 6));
+  writer.commit();
+  VideoOptions options{.kind = "episodes", .path = folder.path().string(), .frames = 1, .image_size = 6};
+  options.validation = 3;
+  // The episodes of a split, each of which must have its two clips in a row.
+  const auto episodes = [&](Split split) {
+    const VideoPtr clips = open_videos(options, split);
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < clips->size(); ++i) {
+      const at::Tensor frame = clips->batch({i}).clips[0][0];
+      for (uint64_t seed = 0; seed < 10; ++seed) {
+        const at::Tensor shown = made_episode(seed, 4, 6).rgb[2][i % 2].permute({2, 0, 1});
+        if (at::equal(frame, resize_image(shown, 6))) found.push_back(static_cast<int64_t>(seed));
+      }
+    }
+    EXPECT_EQ(std::ssize(found), clips->size());
+    for (size_t i = 1; i < found.size(); i += 2) EXPECT_EQ(found[i], found[i - 1]);
+    return std::set<int64_t>(found.begin(), found.end());
+  };
+  const std::set<int64_t> train = episodes(Split::train), held = episodes(Split::validation);
+  EXPECT_EQ(train.size(), 5U);
+  EXPECT_EQ(held.size(), 3U);
+  EXPECT_EQ(episodes(Split::test), (std::set<int64_t>{8, 9}));
+  std::set<int64_t> all = train;
+  all.insert(held.begin(), held.end());
+  EXPECT_EQ(all, (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  options.limit = 4;
+  EXPECT_EQ(open_videos(options, Split::train)->size(), 4);
+  options.validation = 8;
+  EXPECT_ERROR(open_videos(options, Split::train), "validation must be below the 8 training episodes, got 8");
+  options.validation = 0;
+  EXPECT_ERROR(open_videos(options, Split::validation), "validation must be > 0 for a validation split, got 0");
 }
 
 TEST(EpisodeClips, MayBeLabelledByTheObjectThatMovesMost) {

@@ -21,8 +21,8 @@ std::vector<std::string> graph_model_names() {
 }
 
 std::vector<std::string> graph_mask_names() {
-  return {"ad_hoc",     "diffusion", "forest", "frequency",     "gkat",            "grf",
-          "neighbours", "none",      "series", "shortest_path", "spanning_forest", "sequence"};
+  return {"ad_hoc", "diffusion", "forest",        "frequency",       "gkat",    "grf", "neighbours",
+          "none",   "series",    "shortest_path", "spanning_forest", "sequence"};
 }
 
 bool has_mask_function(const GraphModelOptions& options) {

@@ -70,8 +70,9 @@ TEST_F(ReadSnap, NamesTheLineOfWhatIsWrong) {
 }
 
 TEST_F(ReadSnap, TakesAnyLayout) {
-  for (const char* text : {"0 1\n1 2\n", "0\t1\r\n1\t2\r\n", "\n\n  0   1  \n# note\n\n1 2", "#\n0 1 \t\n1 2\t\n \n",
-                           "0 1 1\n1 2 +1.0\n", "# Nodes: 2\n# Nodes: many\n0 1\n2 1\n1 0"}) {
+  for (const char* text :
+       {"0 1\n1 2\n", "0\t1\r\n1\t2\r\n", "\n\n  0   1  \n# note\n\n1 2", "#\n0 1 \t\n1 2\t\n \n", "0 1 1\n1 2 +1.0\n",
+        "# Nodes: 2\n# Nodes: many\n0 1\n2 1\n1 0", "% sym unweighted\n% 2 3 3\n0 1\n  % note\n1 2\n"}) {
     SCOPED_TRACE(text);
     expect_same(read_snap(put("g.txt", text)), Graph::path(3));
     expect_same(read_snap(put("g.txt", gzipped(text))), Graph::path(3));
@@ -229,7 +230,7 @@ TEST_F(ReadNpz, NamesTheArrayOfWhatIsWrong) {
       {plain_zip("not numpy at all", ids), ": array \"src\": not a .npy array"},
       {plain_zip(npy<int32_t>("<i4", {0, 1}, "", 9), ids), ": array \"src\": .npy version 9; versions 1 to 3 are read"},
       {plain_zip(npy<int32_t>(">i4", {0, 1}), ids),
-       ": array \"src\": dtype must be a little-endian integer, float16, float32 or float64, got '>i4'"},
+       ": array \"src\": dtype must be bool, a little-endian integer, float16, float32 or float64, got '>i4'"},
       {plain_zip(npy<int32_t>("<c8", {0, 1}), ids), ": array \"src\": dtype must be"},
       {plain_zip(npy<int32_t>("<U16", {0, 1}), ids), ": array \"src\": the .npy header has no simple 'descr'"},
       {plain_zip(npy<float>("<f4", {0, 1}), ids), ": array \"src\": must hold integers, got f4[2]"},

@@ -36,9 +36,9 @@ RunConfig motif_run(const std::string& kind = "gkat") {
   return config;
 }
 
-std::string sentences() {
+std::string sentences(int count = 12) {
   std::string text;
-  for (int sentence = 0; sentence < 12; ++sentence) {
+  for (int sentence = 0; sentence < count; ++sentence) {
     text += "1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog" + std::to_string(sentence) +
             "\tdog\tNOUN\t_\t_\t3\tnsubj\t_\t_\n3\tbarks\tbark\tVERB\t_\t_\t0\troot\t_\t_\n\n";
   }
@@ -81,6 +81,24 @@ TEST(GraphTask, ACheckpointEvaluatesToTheNumbersOfItsRun) {
       EXPECT_EQ(again.loss, result.evaluations.at(split).loss) << kind;
       EXPECT_EQ(again.accuracy, result.evaluations.at(split).accuracy) << kind;
       EXPECT_EQ(again.confusion.sum().item<int64_t>(), 20);
+    }
+  }
+}
+
+/// The moving average has parameters alone.
+TEST(GraphTask, AverageAndRunningStatisticsAreOneModel) {
+  const OneThread one;
+  for (const char* select : {"last", "best"}) {
+    const ScratchFolder folder;
+    RunConfig config = motif_run("gin");
+    config.graph_model.width = 8;
+    config.graph_model.norm = "batch";
+    config.train.ema_decay = 0.9;
+    config.train.select = select;
+    const TrainResult result = train(config, folder / "run", kQuiet);
+    const LoadedTask loaded = load_task(folder.path / "run" / kCheckpointName);
+    for (const char* split : {"validation", "test"}) {
+      EXPECT_EQ(loaded.task->evaluate(split).loss, result.evaluations.at(split).loss) << select << ' ' << split;
     }
   }
 }
@@ -253,6 +271,22 @@ TEST(GraphTask, LabelsWordsOfTrees) {
   EXPECT_TRUE(testing::close(view.guesses.sum(1), at::ones({3}), 1e-5, 0));
 }
 
+TEST(GraphTask, AFileOfFourSentencesHoldsTwoOut) {
+  const OneThread one;
+  const ScratchFolder folder;
+  std::ofstream(folder / "trees.conllu") << sentences(4);
+  RunConfig config = motif_run("transformer");
+  config.graph_data.kind = "conllu";
+  config.graph_data.path = (folder / "trees.conllu").string();
+  config.graph_model.mask = "forest";
+  config.graph_model.width = 8;
+  config.train.batch_size = 4;
+  config.train.steps = 1;
+  const TrainResult result = train(config, folder / "run", kQuiet);
+  EXPECT_EQ(result.evaluations.at("validation").confusion.sum().item<int64_t>(), 3);
+  EXPECT_EQ(result.evaluations.at("test").confusion.sum().item<int64_t>(), 3);
+}
+
 TEST(GraphTask, LearnedFunctionsAreThoseOfEachLayersHeads) {
   RunConfig config = motif_run();
   config.graph_model.mask = "series";
@@ -320,6 +354,10 @@ TEST(GraphTask, WhatDoesNotFitIsRefusedBeforeTheFolderIsMade) {
   config.graph_data.generated_validation = 0;
   config.train.select = "best";
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "select = best needs validation data");
+  config = motif_run();
+  config.graph_data.generated_validation = config.graph_data.generated_test = 0;
+  EXPECT_ERROR(train(config, folder / "run", kQuiet),
+               "train: the data must hold something out for validation or testing, got 40 training graphs and nothing");
   config = motif_run();
   config.train.patience = 3;
   EXPECT_ERROR(train(config, folder / "run", kQuiet), "patience must be 0 where select is last, got 3");
