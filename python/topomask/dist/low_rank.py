@@ -276,8 +276,9 @@ def _first_rows(group: Group, x: Tensor, rows: int) -> Tensor:
     """The first rows of x on the first rank, on every rank."""
     if group.rank == 0:
         return from_first(group, x[..., :rows, :])
-    held = x.new_zeros(*x.shape[:-2], rows, x.shape[-1])
-    return from_first(group, held.requires_grad_(x.requires_grad))  # so that this rank takes part in the backward pass
+    # Zeros, made from no row of x, so that this rank takes part in every backward pass to x.
+    held = x[..., :0, :].sum(-2, keepdim=True).expand(*x.shape[:-2], rows, x.shape[-1])
+    return from_first(group, held)
 
 
 def _token_rows(group: Group, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:

@@ -129,11 +129,33 @@ def apart():
     return found
 
 
+def gradients_of_some():
+    """Of masks with global tokens: the largest relative difference of what torch.autograd.grad gives for some inputs alone."""
+    group, found = d.Group(), {}
+    graph = tm.Graph.grid(4, 6).normalised().to(F64)
+    layout = d.Layout(d.partition(graph, group.size, "cuthill_mckee"), group)
+    alpha = torch.tensor([1.0, 0.5], dtype=F64)
+    masks = {
+        "power series": (d.power_series_mask(d.shard(graph, layout), alpha), tm.power_series_mask(graph, alpha)),
+        "none": (d.none_mask(layout), tm.none_mask(24)),
+    }
+    rows = torch.cat([torch.arange(2 if group.rank == 0 else 0), layout.nodes + 2])
+    inputs = torch.rand(3, 2, 26, 4, dtype=F64, generator=torch.Generator().manual_seed(2)).unbind()
+    for name, pair in masks.items():
+        mask, whole = (make(one, 2) for make, one in zip((d.with_global_tokens, tm.with_global_tokens), pair))
+        for wanted in ([0], [1], [2], [0, 1, 2]):
+            mine, one = ([x.clone().requires_grad_() for x in xs] for xs in ([x[:, rows] for x in inputs], inputs))
+            got, want = (
+                torch.autograd.grad(tm.attention(*xs, m).square().sum(), [xs[i] for i in wanted]) for xs, m in ((mine, mask), (one, whole))
+            )
+            found[f"{name} {wanted}"] = max(distance(a, b[:, rows]) for a, b in zip(got, want))
+    return found
+
+
 def step(mask, inputs, softmax, learnt):
     """Attention and the gradients of its inputs and of what learns. The backward pass is outside of autocast, as torch asks."""
     given = [x.clone().requires_grad_() for x in inputs]
     out = (tm.softmax_attention if softmax else tm.attention)(*given, mask)
-
 
     def backward():
         out.float().square().sum().backward()
@@ -202,6 +224,13 @@ class Masks(unittest.TestCase):
                     self.assertLess(max(worst), 0.1)  # gradients of averages are small differences of what was rounded
                     self.assertTrue(all(same), same)
                     self.assertLess(rounded, 1e-6)
+
+    def test_gradients_of_some_inputs_alone(self):
+        for rank, found in enumerate(ranks.run(2, gradients_of_some)):
+            self.assertEqual(len(found), 8)
+            for key, difference in found.items():
+                with self.subTest(rank=rank, case=key):
+                    self.assertLess(difference, TOLERANCE)
 
     def test_a_rank_without_a_halo(self):
         for rank, found in enumerate(ranks.run(3, apart)):
