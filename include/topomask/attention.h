@@ -35,8 +35,8 @@ Plan explain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, cons
              const AttentionOptions& options = {});
 
 enum class SoftmaxMask {
-  /// Weights M_ij·exp(s_ij), normalised: softmax(S + log M) where M > 0, absent pairs excluded. Sparse, fused, strips
-  /// or dense route.
+  /// Weights M_ij·exp(s_ij), normalised: softmax(S + log M) where M > 0 and no denominator is below eps
+  /// (docs/numerics.md), absent pairs excluded. Sparse, fused, strips or dense route.
   /// A pair with M_ij = 0 weighs nothing; its gradient in M_ij is exp(s_ij)·(v_j − out_i)/D_i, as for any other.
   multiplicative,
   /// softmax(S + M): an absent entry is bias 0, so every pair attends: O(N²) time; the fused route takes O(N·d) memory,

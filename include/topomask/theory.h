@@ -22,7 +22,8 @@ namespace TOPOMASK_API topomask {
 double walk_constant(const Graph& graph, const at::Tensor& f, double halting_probability);
 
 /// The same where W_ij = scale/√(d_i d_j), whose loads telescope: √(d_max/d_min) Σ_k |f_k| (|scale|/(1 − p))^k, degrees
-/// over the nodes that have neighbours. Never larger, and much smaller where degrees are uneven.
+/// over the nodes that have neighbours. Much smaller where degrees are uneven and f is long; where f has only its first
+/// terms walk_constant may be the smaller one, and the smaller of the two is a bound.
 double telescoping_walk_constant(const Graph& graph, const at::Tensor& f, double halting_probability,
                                  double scale = 1.0);
 

@@ -24,7 +24,8 @@ double weighted_sum(const char* op, const at::Tensor& f, double growth) {
   check_finite(op, "f", f);
   if (f.numel() == 0) return 0;
   const at::Tensor powers = at::pow(growth, at::arange(f.size(-1), at::kDouble));
-  return (f.detach().to(at::kCPU, at::kDouble).abs() * powers).sum(-1).max().item<double>();
+  const at::Tensor size = f.detach().to(at::kCPU, at::kDouble).abs();
+  return at::where(size == 0, 0.0, size * powers).sum(-1).max().item<double>();  // 0·growth^k is 0 where that overflows
 }
 
 /// n³/(2n − 1)², by which the exponent of the theorem grows.

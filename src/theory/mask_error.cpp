@@ -2,6 +2,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
+#include <limits>
+
 #include "core/checks.h"
 #include "core/move.h"
 #include "graph/weights.h"
@@ -47,7 +49,9 @@ MaskError mask_error(const std::vector<MaskPtr>& masks, const at::Tensor& rows) 
   }
   const at::Tensor variance = squares / (count - 1);
   const double noise = variance.sum().item<double>(), norm = mean.square().sum().item<double>() - noise / count;
-  return {rows, mean, variance.sqrt(), norm > 0 ? std::sqrt(noise / norm) : 0};
+  // Noise may hide the mean altogether.
+  const double relative = noise == 0 ? 0 : norm > 0 ? std::sqrt(noise / norm) : std::numeric_limits<double>::infinity();
+  return {rows, mean, variance.sqrt(), relative};
 }
 
 MaskError mask_error(const Graph& graph, const WalkOptions& walks, const at::Tensor& f, const ErrorOptions& options) {

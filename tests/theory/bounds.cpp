@@ -47,6 +47,8 @@ TEST(Bounds, TheConstantOfAGraphWithoutEdgesIsTheFirstTerm) {
   EXPECT_EQ(walk_constant(Graph::path(1), f, 0.5), 2);
   EXPECT_EQ(walk_constant(Graph::path(0), at::empty({0}), 0.5), 0);
   EXPECT_EQ(telescoping_walk_constant(Graph::path(0), f, 0.5, 0.0), 2);
+  const at::Tensor padded = at::constant_pad_nd(f, {0, 400});
+  EXPECT_EQ(walk_constant(Graph::complete(100), padded, 0.1), walk_constant(Graph::complete(100), f, 0.1));
 }
 
 TEST(Bounds, WalkersForIsTheInverseFromWhereTheBoundHoldsOnwards) {

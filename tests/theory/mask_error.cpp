@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "support/compare.h"
 #include "support/mask_contract.h"
 #include "topomask/coefficients.h"
@@ -28,6 +30,12 @@ TEST(MaskError, OfOneMatrixIsNothing) {
   const MaskPtr mask = dense_mask(normal({5, 5}, 1));
   EXPECT_EQ(mask_error({mask, mask}, at::arange(5)).relative, 0);
   EXPECT_EQ(mask_error({none_mask(0), none_mask(0)}, at::empty({0}, at::kLong)).relative, 0);
+}
+
+TEST(MaskError, IsNotSmallWhereNoiseHidesTheMask) {
+  const at::Tensor matrix = normal({5, 5}, 1);
+  EXPECT_EQ(mask_error({dense_mask(matrix), dense_mask(-matrix)}, at::arange(5)).relative,
+            std::numeric_limits<double>::infinity());
 }
 
 TEST(MaskError, IsTheDistanceFromTheExactMask) {

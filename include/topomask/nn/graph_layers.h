@@ -15,9 +15,10 @@
 
 // Layers over graphs, x [N, in] → [N, out]. Node i takes from the nodes j of row i of the graph: its neighbours where
 // the graph is undirected; to aggregate along edges (source, target) of a directed graph give graph.reversed(). Batches
-// of graphs are one block-diagonal graph (GraphBatch), between whose parts nothing flows. The layers take edges as they
-// are and ignore their weights, unless they say so; self-loops they need are added. Parameters are named, and
-// initialised, as those of the layers of PyTorch Geometric with the same names, whose outputs and gradients they share.
+// of graphs are one block-diagonal graph (GraphBatch), between whose parts nothing flows. The layers ignore
+// the weights of edges, unless they say so, and self-loops of the graph; self-loops they need are added. Parameters are
+// named, and initialised, as those of the layers of PyTorch Geometric with the same names, whose outputs and gradients
+// they share.
 
 namespace TOPOMASK_API topomask {
 

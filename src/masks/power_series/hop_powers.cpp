@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/ordered_sums.h"
 #include "masks/power_series/hop_basis.h"
@@ -22,6 +23,9 @@ struct CsrTensors {
 template <class T>
 class PowerRows {
  public:
+  /// What powers are limited to: where W^k overflows, α_k may be 0, and 0·∞ would be NaN.
+  static constexpr T kLargest = std::numeric_limits<T>::max();
+
   PowerRows(const CsrTensors& edges, const CsrTensors& hops, const at::Tensor& weights, int64_t terms)
       : edge_offset_(edges.offsets.const_data_ptr<int64_t>()),
         edge_column_(edges.columns.const_data_ptr<int32_t>()),
@@ -44,6 +48,7 @@ class PowerRows {
         if (from[c] == T(0)) continue;
         for_edges(c, [&](int64_t e, int32_t v) { to[v] += from[c] * weight_[e]; });
       }
+      for (int64_t c = 0; c < count_; ++c) to[c] = std::clamp(to[c], -kLargest, kLargest);
     }
   }
 
@@ -132,7 +137,10 @@ at::Tensor dense_powers(const CsrTensors& edges, const at::Tensor& weights, int6
   const at::Tensor w = at::zeros({nodes * nodes}, options).index_copy_(0, place, weights.detach()).view({nodes, nodes});
   at::Tensor powers = at::empty({terms, nodes, nodes}, options);
   powers[0].copy_(at::eye(nodes, options));
-  for (int64_t k = 1; k < terms; ++k) powers[k].copy_(ordered_matmul(powers[k - 1], w));
+  AT_DISPATCH_FLOATING_TYPES(weights.scalar_type(), "dense_powers", [&] {
+    constexpr scalar_t kLargest = PowerRows<scalar_t>::kLargest;
+    for (int64_t k = 1; k < terms; ++k) powers[k].copy_(ordered_matmul(powers[k - 1], w)).clamp_(-kLargest, kLargest);
+  });
   return powers.view({terms, nodes * nodes});
 }
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "ops/fused_attention/constant_codes.h"
 
 namespace topomask {
@@ -59,14 +61,20 @@ OffsetRule::OffsetRule(std::vector<int64_t> dims, bool by_distance, const Toepli
   if (options_.causality != Causality::none) allowed_ = allowed_offsets(offset_shape_, options_.causality);
 }
 
+at::Tensor OffsetRule::exponential(const at::Tensor& parameter) const {
+  if (!allowed_.defined() || by_distance_) return parameter.exp();
+  const at::Tensor forbidden = allowed_.logical_not().to(parameter.device());
+  return parameter.masked_fill(forbidden, -std::numeric_limits<double>::infinity()).exp();
+}
+
 at::Tensor OffsetRule::offsets(const at::Tensor& parameter) const {
-  at::Tensor values = options_.logarithmic ? parameter.exp() : parameter;
+  at::Tensor values = options_.logarithmic ? exponential(parameter) : parameter;
   const int64_t heads = values.dim() > static_cast<int64_t>(parameter_shape_.size()) ? values.size(0) : 1;
   if (by_distance_) values = values.reshape({heads, -1}).gather(1, distance_.to(values.device()).expand({heads, -1}));
   std::vector<int64_t> shape{heads};
   shape.insert(shape.end(), offset_shape_.begin(), offset_shape_.end());
   values = values.reshape(shape);
-  return allowed_.defined() ? values * allowed_.to(values.device()) : values;
+  return allowed_.defined() ? values.masked_fill(allowed_.logical_not().to(values.device()), 0) : values;
 }
 
 at::Tensor OffsetRule::codes(at::Device device) const {
@@ -93,7 +101,7 @@ at::Tensor OffsetRule::gradient(const at::Tensor& parameter, const at::Tensor& g
                .scatter_add_(1, distance_.to(grad.device()).expand({heads, -1}), grad.reshape({heads, -1}));
   }
   grad = grad.reshape(parameter.sizes());
-  return options_.logarithmic ? grad * parameter.exp() : grad;
+  return options_.logarithmic ? grad * exponential(parameter) : grad;
 }
 
 }  // namespace topomask

@@ -37,6 +37,9 @@ class OffsetRule {
   at::Tensor gradient(const at::Tensor& parameter, const at::Tensor& grad_offsets) const;
 
  private:
+  /// exp(parameter), 0 where an offset is not allowed, however large its logarithm is.
+  at::Tensor exponential(const at::Tensor& parameter) const;
+
   std::vector<int64_t> dims_;
   int64_t nodes_ = 1;
   bool by_distance_;

@@ -16,18 +16,26 @@ void check_membership(const char* op, const at::Tensor& x, const at::Tensor& mem
   TORCH_CHECK(graphs >= 0, op, ": graphs must be >= 0, got ", graphs);
 }
 
+/// In the type that sums are kept in: in bfloat16 a count of ones ends at 256.
+at::Tensor wide(const at::Tensor& x) {
+  return x.to(accumulation_type(x.scalar_type()));
+}
+
+at::Tensor sums(const at::Tensor& x, const at::Tensor& membership, int64_t graphs) {
+  return at::zeros({graphs, x.size(1)}, x.options().requires_grad(false)).index_add(0, membership, x);
+}
+
 }  // namespace
 
 at::Tensor sum_pool(const at::Tensor& x, const at::Tensor& membership, int64_t graphs) {
   check_membership("sum_pool", x, membership, graphs);
-  return at::zeros({graphs, x.size(1)}, x.options()).index_add(0, membership, x);
+  return sums(wide(x), membership, graphs).to(x.scalar_type());
 }
 
 at::Tensor mean_pool(const at::Tensor& x, const at::Tensor& membership, int64_t graphs) {
   check_membership("mean_pool", x, membership, graphs);
-  const at::Tensor ones = at::ones({x.size(0)}, x.options().requires_grad(false));
-  const at::Tensor sizes = at::zeros({graphs}, ones.options()).index_add(0, membership, ones).clamp_min(1);
-  return sum_pool(x, membership, graphs) / sizes.unsqueeze(1);
+  const at::Tensor all = wide(x), ones = at::ones({x.size(0), 1}, all.options().requires_grad(false));
+  return (sums(all, membership, graphs) / sums(ones, membership, graphs).clamp_min(1)).to(x.scalar_type());
 }
 
 at::Tensor max_pool(const at::Tensor& x, const at::Tensor& membership, int64_t graphs) {
@@ -46,10 +54,10 @@ AttentionPool::AttentionPool(int64_t width) : gate_(width, 1) {
 
 at::Tensor AttentionPool::forward(const at::Tensor& x, const at::Tensor& membership, int64_t graphs) {
   check_membership("AttentionPool", x, membership, graphs);
-  const at::Tensor gate = gate_(x), largest = max_pool(gate.detach(), membership, graphs);
+  const at::Tensor gate = wide(gate_(x)), largest = max_pool(gate.detach(), membership, graphs);
   const at::Tensor weights = at::exp(gate - largest.index_select(0, membership));
-  const at::Tensor sums = sum_pool(weights, membership, graphs);
-  return sum_pool(weights / sums.index_select(0, membership) * x, membership, graphs);
+  const at::Tensor totals = sums(weights, membership, graphs);
+  return sums(weights / totals.index_select(0, membership) * wide(x), membership, graphs).to(x.scalar_type());
 }
 
 }  // namespace topomask

@@ -44,6 +44,16 @@ TEST(NodeKernel, IsItsFormulaForEveryNorm) {
   expect_mask_is(node_kernel_mask(walks, discount, {.alpha = 0}), kernel(walks, discount, 0, 2));
   expect_matrix_is(node_kernel_mask(walks, discount, {.p = 1}), kernel(walks, discount, 1, 1));
   expect_matrix_is(node_kernel_mask(walks, discount, {.p = 3.5}), kernel(walks, discount, 1, 3.5));
+  expect_matrix_is(node_kernel_mask(walks, discount, {.p = 30}), kernel(walks, discount, 1, 30));
+}
+
+/// Frequencies to the power of 128 are beyond float32.
+TEST(NodeKernel, TakesNormsCloseToTheLargestValue) {
+  const WalkTable walks = walks_on(Graph::erdos_renyi(23, 0.12, 1));
+  const at::Tensor expected = kernel(walks, number(0.7).detach(), 1, 128);
+  const at::Tensor discount = number(0.7).detach().to(at::kFloat);
+  EXPECT_TRUE(
+      close(node_kernel_mask(walks.to(at::kFloat), discount, {.p = 128})->dense().to(at::kDouble), expected, 1e-4));
 }
 
 TEST(NodeKernel, IsTheIdentityWithoutWalkingAndHasASlopeThere) {

@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <cmath>
+
 #include "masks/dense_series.h"
 #include "sparse/hops.h"
 #include "support/compare.h"
@@ -93,6 +95,22 @@ TEST(PowerSeries, TakesSignedWeightsAndSelfLoops) {
   const Graph graph = Graph::from_edges(5, source, target, at::tensor({0.5, -0.3, 0.7, 0.2}, at::kDouble));
   const at::Tensor alpha = random_coefficients({2, 4});
   expect_mask_is(power_series_mask(graph, alpha), dense_series(graph, alpha), 1e-9);
+}
+
+/// Entries of W^k leave float32 where α_k is 0 already.
+TEST(PowerSeries, OfPowersThatOverflowIsFinite) {
+  const at::Tensor exponential = at::empty({80}, at::kDouble);
+  for (int64_t k = 0; k < 80; ++k) exponential[k] = 1 / std::tgamma(static_cast<double>(k) + 1);
+  at::Tensor padded = at::zeros({22}, at::kDouble);
+  padded[0] = 1, padded[1] = 0.5;
+  const std::vector<std::pair<Graph, at::Tensor>> cases{{Graph::grid({9, 9}), exponential},
+                                                        {Graph::complete(120), padded}};
+  for (const auto& [graph, alpha] : cases) {
+    const at::Tensor expected = power_series_mask(graph.to(at::kDouble), alpha)->dense();
+    const MaskPtr mask = power_series_mask(graph, alpha.to(at::kFloat));
+    EXPECT_TRUE(close(mask->dense().to(at::kDouble), expected, 1e-5)) << graph.num_nodes();
+    EXPECT_TRUE(close(mask->sparse()->dense().to(at::kDouble), expected, 1e-5)) << graph.num_nodes();
+  }
 }
 
 TEST(PowerSeries, WorksWithoutItsExplicitForm) {

@@ -150,6 +150,21 @@ TEST(Toeplitz, SeesNoFutureWhereCausal) {
                  by_distance({13}, f.exp()).tril());
 }
 
+/// 0·exp(100) would be NaN in float32.
+TEST(Toeplitz, HasNoUseForLogarithmsInTheFuture) {
+  at::Tensor offsets = at::zeros({7}, at::kFloat);
+  offsets[0] = 100;
+  offsets.requires_grad_();
+  const MaskPtr mask = toeplitz_mask({4}, offsets, {.logarithmic = true, .causality = Causality::row_major});
+  const at::Tensor x = at::ones({4, 1}), expected = at::ones({4, 4}).tril();
+  EXPECT_TRUE(close(mask->dense(), expected, 1e-6));
+  EXPECT_TRUE(close(mask->matmul(x), expected.matmul(x), 1e-6));
+  for (const at::Tensor& out : {mask->dense(), mask->matmul(x)}) {
+    const at::Tensor gradient = testing::gradients(out.sum(), at::ones({}), {offsets})[0];
+    EXPECT_TRUE(close(gradient, at::tensor({0., 0., 0., 4., 3., 2., 1.}).to(at::kFloat), 1e-6));
+  }
+}
+
 TEST(Toeplitz, CarriesGlobalTokens) {
   const Dims dims{4, 5};
   const at::Tensor offsets = positive({2, 7, 9}, 13);

@@ -148,6 +148,14 @@ TEST(Pools, SumNodesOfEachGraph) {
   pool.to(at::kDouble);
   const at::Tensor pooled = pool.forward(x.detach(), membership, 3);
   EXPECT_TRUE(close(pooled[2], x.detach()[2], 1e-12));
+  // A sum of ones in bfloat16 ends at 256.
+  const at::Tensor many = at::cat({at::ones({500, 2}), at::full({500, 2}, 3.0)}).to(at::kBFloat16);
+  const at::Tensor one = at::zeros({1000}, at::kLong);
+  EXPECT_TRUE(mean_pool(many, one, 1).equal(at::full({1, 2}, 2.0).to(at::kBFloat16)));
+  EXPECT_TRUE(sum_pool(many, one, 1).equal(at::full({1, 2}, 2000.0).to(at::kBFloat16)));
+  pool.to(at::kBFloat16);
+  EXPECT_TRUE(close(pool.forward(at::ones({1000, 2}, at::kBFloat16), one, 1), at::ones({1, 2}), 0.01));
+  pool.to(at::kDouble);
   EXPECT_ERROR(sum_pool(x, membership.to(at::kInt), 3), "sum_pool: membership must be int64 [N = 3]");
 }
 

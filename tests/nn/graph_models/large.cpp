@@ -59,6 +59,19 @@ TEST(LargeGraphsSlow, TakeLinearMemory) {
   expect_linear("positions", o, set);
 }
 
+TEST(DirectedGraphs, HaveNoDiffusionByEigenvectors) {
+  const Graph graph = Graph::from_edges(3, at::tensor({0, 1}), at::tensor({1, 2}), {}, {.directed = true});
+  GraphModelOptions o;
+  o.kind = "transformer";
+  o.width = 8;
+  o.features = 4;
+  o.classes = 2;
+  o.attention = "softmax";
+  o.mask = "diffusion";
+  EXPECT_ERROR(make_graph_model(o)->structure(packed({graph}, 4, at::kFloat)),
+               "mask diffusion under softmax must have undirected graphs");
+}
+
 TEST(LargeGraphs, AreRefusedWhereAllPairsWouldBeNeeded) {
   const GraphSet set = packed({Graph::path(10'000)}, 4, at::kFloat);
   GraphModelOptions o;

@@ -25,6 +25,9 @@ class DiffusionGraphMask final : public GraphMask {
 
   void prepare(const GraphSet& set, int64_t, GraphStructure& structure) const override {
     if (!setting().softmax || structure.matrices.contains(kModes)) return;
+    TORCH_CHECK(!set.graph.directed(),
+                "graph model: mask diffusion under softmax must have undirected graphs, whose "
+                "Laplacian has orthogonal eigenvectors, got directed ones");
     const PatternPtr pairs = pairs_inside(set.offsets, setting().options.max_entries, "mask diffusion under softmax");
     std::vector<at::Tensor> modes{at::empty({0}, at::kDouble)}, rates{at::empty({0}, at::kDouble)};
     for (int64_t g = 0; g < set.size(); ++g) {
