@@ -9,7 +9,7 @@ declare -A groups=(
     libnanoflann-dev libmetis-dev libjpeg-dev libpng-dev zlib1g-dev xz-utils python3-venv python3-dev"
   [bench]="python3-matplotlib"
   [data]="dataset-fashion-mnist"
-  [robot]="libegl-dev libgl1-mesa-dri"
+  [robot]="libegl-dev libopengl-dev libgl1-mesa-dri"
   [format]="clang-format python3-venv"
   [tidy]="clang-tidy"
   [alone]="clang-14"
