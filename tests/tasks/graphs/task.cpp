@@ -65,23 +65,28 @@ TEST(GraphTask, ARunStoppedAndContinuedEndsBitForBitAsOneThatWasNot) {
   }
 }
 
+void expect_checkpoint_has_the_numbers_of(const RunConfig& config) {
+  const ScratchFolder folder;
+  const TrainResult result = train(config, folder / "run", kQuiet);
+  const LoadedTask loaded = load_task(folder.path / "run" / kCheckpointName);
+  for (const char* split : {"validation", "test"}) {
+    const Evaluation again = loaded.task->evaluate(split);
+    EXPECT_EQ(again.loss, result.evaluations.at(split).loss) << split;
+    EXPECT_EQ(again.accuracy, result.evaluations.at(split).accuracy) << split;
+    EXPECT_EQ(again.confusion.sum().item<int64_t>(), 20);
+  }
+}
+
 TEST(GraphTask, ACheckpointEvaluatesToTheNumbersOfItsRun) {
   const OneThread one;
   for (const std::string kind : {"gkat", "gat", "gcn", "gin", "transformer"}) {
-    const ScratchFolder folder;
+    SCOPED_TRACE(kind);
     RunConfig config = motif_run(kind);
     config.graph_model.width = 8;
     config.graph_model.norm = kind == "gin" ? "batch" : "none";  // has running statistics
     config.graph_model.resample = "epoch";
     config.train.select = "best";
-    const TrainResult result = train(config, folder / "run", kQuiet);
-    const LoadedTask loaded = load_task(folder.path / "run" / kCheckpointName);
-    for (const char* split : {"validation", "test"}) {
-      const Evaluation again = loaded.task->evaluate(split);
-      EXPECT_EQ(again.loss, result.evaluations.at(split).loss) << kind;
-      EXPECT_EQ(again.accuracy, result.evaluations.at(split).accuracy) << kind;
-      EXPECT_EQ(again.confusion.sum().item<int64_t>(), 20);
-    }
+    expect_checkpoint_has_the_numbers_of(config);
   }
 }
 
@@ -89,17 +94,13 @@ TEST(GraphTask, ACheckpointEvaluatesToTheNumbersOfItsRun) {
 TEST(GraphTask, AverageAndRunningStatisticsAreOneModel) {
   const OneThread one;
   for (const char* select : {"last", "best"}) {
-    const ScratchFolder folder;
+    SCOPED_TRACE(select);
     RunConfig config = motif_run("gin");
     config.graph_model.width = 8;
     config.graph_model.norm = "batch";
     config.train.ema_decay = 0.9;
     config.train.select = select;
-    const TrainResult result = train(config, folder / "run", kQuiet);
-    const LoadedTask loaded = load_task(folder.path / "run" / kCheckpointName);
-    for (const char* split : {"validation", "test"}) {
-      EXPECT_EQ(loaded.task->evaluate(split).loss, result.evaluations.at(split).loss) << select << ' ' << split;
-    }
+    expect_checkpoint_has_the_numbers_of(config);
   }
 }
 
